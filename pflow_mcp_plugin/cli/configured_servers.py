@@ -21,7 +21,7 @@ from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice, errors_in
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.storage import toml_text
+from pflow_mcp_plugin.storage.documents import decode_toml
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.cli.auth import StoredSignIns
@@ -189,7 +189,7 @@ def _edited(copy: Path, path: Path) -> list[Problem]:
             raise PflowError(error.format_message(), suggestions=(step,), kind="usage") from error
         corrupt = None
         try:
-            toml_text.decode(path, storage.read_bytes(copy) or b"")
+            decode_toml(path, storage.read_bytes(copy) or b"")
             problems = [attrs.evolve(it, source=str(path)) for it in ServerStore(copy).check()]
         except storage.CorruptFile as error:
             corrupt = PflowError(f"{path} was not changed: what you wrote is not valid TOML", kind="config")

@@ -18,9 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.storage.file_errors import corrupt_after, decoded, is_too_deep
-from pflow_mcp_plugin.storage.toml_text import PIECE, encode
+from pflow_mcp_plugin.storage.documents import (
+    PIECE,
+    corrupt_after,
+    decode_toml,
+    decoded,
+    encode_toml,
+    is_too_deep,
+    toml_comments,
+)
 
 if TYPE_CHECKING:
     import yaml
@@ -68,7 +74,7 @@ def parse(path: Path, content: bytes, form: Form | None = None) -> Any:
     """Return the document in a config file's text: in JSON, TOML or YAML, by default by its suffix."""
     form = form or form_of(path)
     if form == "toml":
-        return toml_text.decode(path, content)
+        return decode_toml(path, content)
     text = decoded(path, content)
     document = _json(path, text) if form == "json" else _yaml(path, text)
     if is_too_deep(document):
@@ -79,7 +85,7 @@ def parse(path: Path, content: bytes, form: Form | None = None) -> Any:
 def dump(document: Mapping[str, Any], form: Form) -> str:
     """Return the text of a config file in JSON, TOML or YAML with this content, and a final newline."""
     if form == "toml":
-        return toml_text.encode(document).decode()
+        return encode_toml(document).decode()
     if form == "yaml":
         import yaml
 
@@ -90,7 +96,7 @@ def dump(document: Mapping[str, Any], form: Form) -> str:
 def comments(text: str, form: Form) -> int:
     """Return the number of comments that a document's text may contain, which `dump` does not write back."""
     if form == "toml":
-        return toml_text.comments(text.encode()).total()
+        return toml_comments(text.encode()).total()
     return sum(bool(found[1]) for found in _COMMENT[form].finditer(text))
 
 
@@ -354,16 +360,16 @@ def _table_text(path: Keys, table: JSONObject) -> str:
     document: JSONObject = table
     for key in reversed(path):
         document = {key: document}
-    return encode(document).decode()
+    return encode_toml(document).decode()
 
 
 def _dotted_text(path: Sequence[str], value: JSON) -> str:
     if isinstance(value, Mapping) and value:
         return "".join(_dotted_text([*path, key], inner) for key, inner in value.items())
-    key = ".".join(encode({part: 0}).decode().removesuffix(" = 0\n") for part in path)
-    text = encode({"_": value}).decode()
+    key = ".".join(encode_toml({part: 0}).decode().removesuffix(" = 0\n") for part in path)
+    text = encode_toml({"_": value}).decode()
     if text.startswith("["):  # tomli_w writes tables inline only in a list with other items
-        listed = encode({"_": [0, value]}).decode()
+        listed = encode_toml({"_": [0, value]}).decode()
         text = listed.removeprefix("_ = [\n    0,\n    ").removesuffix(",\n]\n")
     else:
         text = text.removeprefix("_ = ").removesuffix("\n")

@@ -22,8 +22,7 @@ from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice
-from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.storage.file_errors import is_too_deep, json_hint
+from pflow_mcp_plugin.storage.documents import decode_toml, is_too_deep, json_hint
 from pflow_mcp_plugin.terminal.phrases import count_text
 
 URLS = ("serverUrl", "httpUrl")
@@ -220,7 +219,7 @@ def from_file(path: Path) -> Fitted:
     if content is None:
         raise PflowError(f"File not found: {path}", suggestions=FORMS, kind="usage")
     if path.suffix == ".toml":
-        return servers_in(toml_text.decode(path, content), str(path))
+        return servers_in(decode_toml(path, content), str(path))
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -19,8 +19,7 @@ from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import advice, errors_in, problem_of
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.storage import toml_text
-from pflow_mcp_plugin.storage.json_text import is_same
+from pflow_mcp_plugin.storage.documents import decode_toml, encode_toml, is_same, toml_comments
 from pflow_mcp_plugin.types import NetworkRules
 
 if TYPE_CHECKING:  # few folders have a project's file
@@ -326,14 +325,14 @@ class ServerStore:
     def _change(self, change: Callable[[dict[str, Any]], None]) -> tuple[Problem, ...]:
         with storage.locked(self.path):
             content = storage.read_own(self.path)
-            old = toml_text.decode(self.path, content or b"")
+            old = decode_toml(self.path, content or b"")
             new = copy.deepcopy(old)
             change(new)
             if is_same(new, old):
                 return ()
             written = self._encoded(content or b"", old, new)
             warnings: tuple[Problem, ...] = ()
-            if content is not None and not toml_text.comments(content) <= toml_text.comments(written):
+            if content is not None and not toml_comments(content) <= toml_comments(written):
                 backup = storage.keep_backup(self.path, content)
                 message = (
                     f"{self.path.name} lost comments in this change; the previous file is kept as {backup}"
@@ -357,9 +356,9 @@ class ServerStore:
             edited = mark + str(layout).encode()
             # The edited text is used only if it parses to exactly the intended document.
             with suppress(storage.CorruptFile):
-                if is_same({server_schema.SERVERS: {}, **toml_text.decode(self.path, edited)}, new):
+                if is_same({server_schema.SERVERS: {}, **decode_toml(self.path, edited)}, new):
                     return edited
-            return toml_text.encode(new)
+            return encode_toml(new)
         except ValueError as error:
             reason, step = f"TOML cannot represent a value: {error}", ""
             if isinstance(error, UnicodeEncodeError):
@@ -374,7 +373,7 @@ class ServerStore:
         signature = (storage.file_stamp(self.path), project)
         seen = self._seen
         if seen is None or seen.signature != signature:
-            document = toml_text.decode(self.path, storage.read_own(self.path) or b"")
+            document = decode_toml(self.path, storage.read_own(self.path) or b"")
             if self.lent:
                 servers = {**mapping(document.get(server_schema.SERVERS)), **self.lent}
                 document = {**document, server_schema.SERVERS: servers}

@@ -34,7 +34,6 @@ from pflow_mcp_plugin.contract.hookspecs import (
     hookspec,
 )
 from pflow_mcp_plugin.contract.hosts import API, Host, NetworkRules, Paths, Settings, Traces
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
         Recipe,
         Sketch,
     )
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.contract.libraries import Discovery, Library, Match, SavedWorkflow
     from pflow_mcp_plugin.contract.registries import NodeSource, Registry
     from pflow_mcp_plugin.contract.run_requests import (
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
 else:
     _LATER = {
         "entries": "FAILURES UNKNOWN Entry Field Interface Node NodeUse Recipe Sketch",
+        "json_types": "JSON JSONObject",
         "libraries": "Discovery Library Match SavedWorkflow",
         "registries": "NodeSource Registry",
         "run_requests": "THE_USER Decision Keeper Outcome Progress RunControl RunOptions RunOrigin",

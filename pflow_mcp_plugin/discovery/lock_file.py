@@ -21,7 +21,7 @@ from pflow_mcp_plugin.config.field_checks import Check, join, kind_of, refuse_er
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, fault
-from pflow_mcp_plugin.storage import toml_text
+from pflow_mcp_plugin.storage.documents import decode_toml, encode_toml
 from pflow_mcp_plugin.terminal.looks import one_line
 from pflow_mcp_plugin.terminal.phrases import did_you_mean
 from pflow_mcp_plugin.trust.launch_identity import launch_identity
@@ -75,7 +75,7 @@ def encode(servers: LockedServers) -> bytes:
         launch = {key: value if isinstance(value, str) else [*value] for key, value in server.launch.items()}
         version = {"version": server.version} if server.version else {}
         tables[name] = {**launch, **version, "tools": dict(sorted(server.tools.items()))}
-    written = toml_text.encode({"schema_version": SCHEMA_VERSION, "servers": tables}).decode()
+    written = encode_toml({"schema_version": SCHEMA_VERSION, "servers": tables}).decode()
     # Whatever is not printable is inside a quoted string.
     printable = (it if it.isprintable() or it == "\n" else f"\\U{ord(it):08x}" for it in written)
     return _HEAD + "".join(printable).encode()
@@ -134,7 +134,7 @@ def _launch(server: Server) -> Iterator[tuple[str, str | tuple[str, ...]]]:
 
 
 def _document(path: Path, content: bytes) -> dict[str, JSON]:
-    document = toml_text.decode(path, content)
+    document = decode_toml(path, content)
     version = document.get("schema_version")
     if _is_whole(version) and version > SCHEMA_VERSION:
         reason = f"written by a newer pflow: its schema_version is greater than {SCHEMA_VERSION}"

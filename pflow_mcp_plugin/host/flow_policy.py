@@ -96,10 +96,10 @@ def read_toml(path: Path) -> Mapping[str, Any] | None:
         return None
     except OSError as error:
         raise StoreError(path, error.strerror or str(error)) from error
-    from pflow_mcp_plugin.storage.toml_text import decode
+    from pflow_mcp_plugin.storage.documents import decode_toml
 
     try:
-        return decode(path, read_regular(path, own=True))
+        return decode_toml(path, read_regular(path, own=True))
     except OSError as error:
         raise StoreError(path, error.strerror or str(error)) from error
 

@@ -1,12 +1,10 @@
 """Files on the disk that survive crashes, full disks and several writers at once.
 
-- `folders`: the folders that pflow uses
+- `files`: the folders that pflow uses; the exceptions, each with the path of its file; reading regular files
+  only, up to a limit, or, on demand, pipes, terminals and devices; who else could have written a file
 - `atomic_files`: reading, locking, atomic writing, and removing
-- `regular_files`: reading regular files only, up to a limit; or, on demand, pipes, terminals and devices;
-  whether anybody but the user and root could have written a file
-- `json_text`: JSON objects in files, changed under a lock; JSON read strictly, values compared
-- `toml_text`: TOML decoded, with the position of mistakes, and encoded
-- `file_errors`: the exceptions, each with the path of its file; how deep a document may be nested
+- `documents`: JSON and TOML decoded strictly, with the place of a mistake, encoded and compared; JSON objects
+  in files, changed under a lock; how deep a document may be nested
 """
 
 from pflow_mcp_plugin.storage.atomic_files import (
@@ -30,12 +28,14 @@ from pflow_mcp_plugin.storage.atomic_files import (
     write_output,
     write_regular,
 )
-from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError
-from pflow_mcp_plugin.storage.folders import absolute, default_paths
-from pflow_mcp_plugin.storage.json_text import JsonStore, decode_json, encode_json
-from pflow_mcp_plugin.storage.regular_files import (
+from pflow_mcp_plugin.storage.documents import JsonStore, decode_json, encode_json
+from pflow_mcp_plugin.storage.files import (
     LIMIT,
+    CorruptFile,
     NotRegular,
+    StoreError,
+    absolute,
+    default_paths,
     is_descriptor,
     open_regular,
     read_named,

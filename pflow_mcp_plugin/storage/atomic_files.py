@@ -18,9 +18,9 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from pflow_mcp_plugin.storage.file_errors import StoreError
-from pflow_mcp_plugin.storage.regular_files import (
+from pflow_mcp_plugin.storage.files import (
     LIMIT,
+    StoreError,
     open_regular,
     read_regular,
     require_own_folder,

@@ -12,11 +12,12 @@ from pflow_mcp_plugin.config.server_store import ServerStore, StoreChange
 from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.network.egress import refusal_of_url
-from pflow_mcp_plugin.storage import CorruptFile, toml_text
+from pflow_mcp_plugin.storage import CorruptFile
+from pflow_mcp_plugin.storage.documents import decode_toml, encode_toml
 
 SAY = {"command": "say"}
 WEB = {"type": "http", "url": "https://mcp.example.com/"}
-WEB_AND_CLOCK = toml_text.encode({"mcpServers": {"web": WEB, "clock": SAY}}).decode()
+WEB_AND_CLOCK = encode_toml({"mcpServers": {"web": WEB, "clock": SAY}}).decode()
 
 
 @pytest.fixture
@@ -179,7 +180,7 @@ def test_servers_survive_the_way_through_toml(name, command, args, env, extra):
     table = {"command": command, "args": args, "env": env, "x-extra": extra}
     document = {"mcpServers": {name: server_schema.clean(table)}}
     try:
-        again = toml_text.decode(None, toml_text.encode(document))
+        again = decode_toml(None, encode_toml(document))
     except ValueError:
         assert server_schema._holds_null(extra)
         return

@@ -64,7 +64,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_reader import table_of
 from pflow_mcp_plugin.storage import StoreError, decode_json, is_descriptor
-from pflow_mcp_plugin.storage.file_errors import is_too_deep
+from pflow_mcp_plugin.storage.documents import is_too_deep
 from pflow_mcp_plugin.terminal.phrases import did_you_mean
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     OutputSpec,
     WorkflowDocument,
 )
-from pflow_mcp_plugin.storage.file_errors import is_too_deep
+from pflow_mcp_plugin.storage.documents import is_too_deep
 from pflow_mcp_plugin.terminal.phrases import did_you_mean
 
 T = TypeVar("T")

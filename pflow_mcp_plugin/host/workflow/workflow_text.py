@@ -25,7 +25,7 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, parts_in, refusal
 from pflow_mcp_plugin.host.workflow.findings import shown as described
 from pflow_mcp_plugin.storage import NotRegular, read_named
-from pflow_mcp_plugin.storage.file_errors import json_hint
+from pflow_mcp_plugin.storage.documents import json_hint
 from pflow_mcp_plugin.terminal.phrases import closest
 
 MOST_TEXT = 8 << 20

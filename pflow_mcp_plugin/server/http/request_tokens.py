@@ -32,7 +32,7 @@ from pflow_mcp_plugin.contract import Keeper, PflowError, RunOrigin
 from pflow_mcp_plugin.network.certificates import CertificatesUnreadable
 from pflow_mcp_plugin.network.egress import HostRefused, plain_http_host
 from pflow_mcp_plugin.server.pflow_server import the_user
-from pflow_mcp_plugin.storage.regular_files import read_regular
+from pflow_mcp_plugin.storage.files import read_regular
 from pflow_mcp_plugin.types import NetworkRules, Server
 
 TokenError = Literal["", "invalid_token", "insufficient_scope", "temporarily_unavailable"]

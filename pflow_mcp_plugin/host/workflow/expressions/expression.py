@@ -44,8 +44,7 @@ from pflow_mcp_plugin.host.workflow.expressions.functions import (
 )
 from pflow_mcp_plugin.host.workflow.findings import cut, said, shown
 from pflow_mcp_plugin.host.workflow.templates import with_strings
-from pflow_mcp_plugin.storage.file_errors import is_too_deep
-from pflow_mcp_plugin.storage.json_text import is_same, strict_json
+from pflow_mcp_plugin.storage.documents import is_same, is_too_deep, strict_json
 from pflow_mcp_plugin.terminal.phrases import count_text, did_you_mean
 
 LONGEST = 4_000

@@ -8,8 +8,7 @@ import pytest
 from pflow_mcp_plugin.config import document_text, server_input
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.storage import CorruptFile
-from pflow_mcp_plugin.storage.file_errors import DEEPEST, is_too_deep
-from pflow_mcp_plugin.storage.toml_text import decode
+from pflow_mcp_plugin.storage.documents import DEEPEST, decode_toml, is_too_deep
 
 MANY = 50_000
 DOTS = "." * 500
@@ -38,24 +37,24 @@ READ = {
 @pytest.mark.parametrize("text", REFUSED.values(), ids=REFUSED)
 def test_a_key_of_very_many_parts_is_refused_at_once(text):
     with pytest.raises(CorruptFile, match="nested too deeply"):
-        decode(Path("a.toml"), text.encode())
+        decode_toml(Path("a.toml"), text.encode())
 
 
 @pytest.mark.parametrize("text", READ.values(), ids=READ)
 def test_other_dots_count_for_nothing(text):
-    decode(Path("a.toml"), text.encode())
+    decode_toml(Path("a.toml"), text.encode())
 
 
 def test_a_key_may_have_as_many_parts_as_there_are_levels():
-    assert decode(Path("a.toml"), (".".join("a" * (DEEPEST - 1)) + " = 1").encode())
+    assert decode_toml(Path("a.toml"), (".".join("a" * (DEEPEST - 1)) + " = 1").encode())
     with pytest.raises(CorruptFile, match="nested too deeply"):
-        decode(Path("a.toml"), (".".join("a" * (DEEPEST + 1)) + " = 1").encode())
+        decode_toml(Path("a.toml"), (".".join("a" * (DEEPEST + 1)) + " = 1").encode())
 
 
 @pytest.mark.parametrize("begin", ['"\\' * MANY, "a = = 1\n", "a = '", 'a = """'])
 def test_what_is_not_toml_is_refused_as_that_or_for_its_depth(begin):
     with pytest.raises(CorruptFile, match=r"not TOML|nested too deeply"):
-        decode(Path("a.toml"), f"{begin}{LONG} = 1".encode())
+        decode_toml(Path("a.toml"), f"{begin}{LONG} = 1".encode())
 
 
 def nested(levels):

@@ -1,8 +1,10 @@
-"""JSON text: objects in files, changed under a lock; strict decoding, values made and compared."""
+"""Documents in JSON and TOML: decoded strictly, with the place of a mistake; compared, and kept in files."""
 
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -11,12 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.storage.atomic_files import locked, read_own, set_aside, write_atomic
-from pflow_mcp_plugin.storage.file_errors import CorruptFile, StoreError, decoded, refuse_newer
+from pflow_mcp_plugin.storage.files import CorruptFile, StoreError, refuse_newer
 from pflow_mcp_plugin.terminal.looks import abbreviated
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
+    from json import JSONDecodeError
 
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 _LONGEST = 60
 """Characters of a key or a number in messages."""
@@ -238,3 +241,127 @@ def is_same(one: object, other: object) -> bool:
         elif left != right:
             return False
     return True
+
+
+_STRICT = "in double quotes, has no comments and no comma before a closing bracket"
+_JSON_HINTS = (
+    ("Illegal trailing comma", "Remove the comma before the closing bracket"),
+    ("property name", f"JSON puts names {_STRICT}"),
+    ("Expecting value", f"JSON puts strings {_STRICT}"),
+    ("delimiter", "A comma, colon or closing bracket is missing before this position"),
+    ("Unterminated string", "A closing double quote is missing"),
+    ("Invalid \\", "Write each backslash twice"),
+    ("Extra data", "One object is expected; something follows it"),
+)
+"""Part of the message of Python's decoder, and what to do about it."""
+
+
+def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
+    """Return the error of a corrupt file, with line and column: right after this text."""
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    return CorruptFile(path, reason, line=line, column=column)
+
+
+def json_hint(error: JSONDecodeError) -> str:
+    """Return the hint in the error about a file with invalid JSON, if the mistake is common; else empty."""
+    return next((hint for words, hint in _JSON_HINTS if words in error.msg), "")
+
+
+def decoded(path: Path, content: bytes) -> str:
+    """Decode a stored file, without byte order mark; if it is not UTF-8, raise the error that says where."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise corrupt_after(path, "not UTF-8", content[: error.start].decode()) from error
+
+
+DEEPEST = 100
+"""Levels of tables and lists in a document; a server needs five, a dotted key has one for each part."""
+
+
+def is_too_deep(document: object, deepest: int = DEEPEST) -> bool:
+    """Whether a document is deeper than a stored file may be: an error when it is read or written."""
+    level, depth = [document], 0
+    while level:
+        if depth > deepest:
+            return True
+        containers = (value for value in level if isinstance(value, Mapping | list | tuple))
+        level = [
+            inner for each in containers for inner in (each.values() if isinstance(each, Mapping) else each)
+        ]
+        depth += 1
+    return False
+
+
+_PLACE = r"(?P<reason>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)"
+PIECE = (
+    r'(?s)"""(?:\\.|[^\\])*?"{3,5}'
+    r"|'''.*?'{3,5}"
+    r'|"(?:\\.|[^"\\\n])*"'
+    r"|'[^'\n]*'"
+    r"|#[^\n]*"
+    r"|[\[\]{}\n]"
+    r"|[^\"'#\[\]{}\n]+"
+)
+"""A pattern for the tokens of valid TOML: strings, comments, brackets, line ends, and everything else."""
+
+
+def decode_toml(path: Path, content: bytes) -> dict[str, JSON]:
+    """Return the document in a TOML file; a `CorruptFile` has line and column of the mistake."""
+    import tomllib
+
+    text = decoded(path, content)
+    if _has_long_key(text):
+        raise CorruptFile(path, "nested too deeply")
+    try:
+        document: dict[str, JSON] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        # Before Python 3.14 the position is part of the message only.
+        place = re.fullmatch(_PLACE, str(error))
+        reason = f"not TOML: {place['reason'] if place else error}"
+        if place and place["line"] is None:
+            raise corrupt_after(path, reason, text) from error
+        line, column = (int(place[key]) if place else 0 for key in ("line", "column"))
+        raise CorruptFile(path, reason, line=line, column=column) from error
+    except RecursionError as error:
+        raise CorruptFile(path, "nested too deeply") from error
+    except ValueError as error:  # a number with thousands of digits
+        raise CorruptFile(path, f"not TOML: {error}") from error
+    if is_too_deep(document):
+        raise CorruptFile(path, "nested too deeply")
+    return document
+
+
+def _has_long_key(text: str) -> bool:
+    """Whether a dotted TOML key has too many parts: the time to parse it grows with their square."""
+    if all(line.count(".") <= DEEPEST for line in text.split("\n")):
+        return False  # a key is on one line
+    dots = end = 0
+    for token in re.finditer(PIECE, text):
+        if token.start() != end:  # not TOML from here on, which the parser will report
+            return False
+        end = token.end()
+        if token[0][0] in "[]{}\n#":
+            dots = 0
+        elif token[0][0] not in "\"'":  # a string is one part of a key, or a value
+            for index, run in enumerate(re.split("[=,]", token[0])):
+                dots = run.count(".") + (0 if index else dots)
+                if dots > DEEPEST:
+                    return True
+    return False
+
+
+def encode_toml(document: JSONObject) -> bytes:
+    """Return a document as TOML; what TOML or UTF-8 cannot represent is a `ValueError`."""
+    import tomli_w
+
+    try:
+        return tomli_w.dumps(document).encode()
+    except TypeError as error:  # tomli_w raises it for null and objects
+        raise ValueError(str(error)) from error
+
+
+def toml_comments(content: bytes) -> Counter[str]:
+    """Return the comments of valid TOML, with how often each occurs."""
+    tokens = (found[0] for found in re.finditer(PIECE, content.decode("utf-8-sig")))
+    return Counter(token.rstrip() for token in tokens if token.startswith("#"))

@@ -1,7 +1,8 @@
-"""Opens regular files only, so that nothing waits for a pipe or reads a device forever; on demand, those too.
+"""Files and folders: where pflow keeps its own, the errors about them, and opening without waiting forever.
 
-Pipes, terminals and devices are read and written for those who ask for it. No call blocks for long: each
-wait is short, so that Ctrl-C and the end of a run are noticed.
+Only regular files are opened, so that nothing waits for a pipe or reads a device forever; pipes, terminals
+and devices are read and written for those who ask for it. No call blocks for long: each wait is short, so
+that Ctrl-C and the end of a run are noticed.
 """
 
 from __future__ import annotations
@@ -12,9 +13,92 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from pflow_mcp_plugin.storage.file_errors import StoreError
+from pflow_mcp_plugin.contract import Paths, PflowError
+
+
+def absolute(path: Path) -> Path:
+    """Return a path as an absolute one; if it is relative to a folder that was deleted, raise PflowError."""
+    try:
+        return path.absolute()
+    except FileNotFoundError as error:
+        step = "Change to a folder that exists"
+        raise PflowError(
+            "The current folder was deleted", suggestions=(step,), kind="usage", ran="not ran"
+        ) from error
+
+
+def default_paths() -> Paths:
+    """Return the folders of pflow's files: below `$PFLOW_HOME` if set, otherwise the platform's usual ones.
+
+    If `$PFLOW_PROJECT` is set, and not to 0, the current folder is that of a project.
+    """
+    project = None
+    if os.environ.get("PFLOW_PROJECT", "0") not in ("", "0"):
+        with suppress(PflowError):  # the current folder was deleted
+            project = absolute(Path())
+    home = os.environ.get("PFLOW_HOME")
+    if home:
+        root = absolute(Path(home).expanduser())
+        folders = {name: root / name for name in ("config", "data", "state", "cache")}
+        return Paths(**folders, project=project)
+    from platformdirs import PlatformDirs
+
+    dirs = PlatformDirs("pflow", appauthor=False)
+    return Paths(
+        config=dirs.user_config_path,
+        data=dirs.user_data_path,
+        state=dirs.user_state_path,
+        cache=dirs.user_cache_path,
+        project=project,
+    )
+
+
+class CorruptFile(PflowError):
+    """A stored file has invalid content, which was not overwritten; line 0 means that none is known."""
+
+    def __init__(self, path: Path, reason: str, *, line: int = 0, column: int = 0) -> None:
+        place = f", line {line}, column {column}" if line else ""
+        details: dict[str, object] = {"path": str(path)}
+        if line:
+            details |= {"line": line, "column": column}
+        super().__init__(
+            f"{path}{place}: {reason}",
+            kind="config",
+            details=details,
+            suggestions=(f"Correct {path}, or move it away to start afresh",),
+        )
+        self.path = path
+
+
+class StoreError(PflowError):
+    """The error of a stored file that could not be read, locked or written; its content is unchanged."""
+
+    def __init__(self, path: Path, reason: str, *, suggestion: str = "") -> None:
+        super().__init__(
+            f"{path}: {reason}",
+            kind="config",
+            details={"path": str(path)},
+            suggestions=(suggestion,) if suggestion else (),
+        )
+        self.path = path
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether the disk of the stored file is full, or the user's part of it."""
+        cause = self.__cause__
+        is_full = isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT)
+        return is_full or "disk is full" in str(cause)  # as SQLite says
+
+
+def refuse_newer(path: Path, version: object, known: int, what: str) -> None:
+    """Raise the error of a stored file that a newer pflow wrote, by its schema version."""
+    if isinstance(version, int) and version > known:
+        reason = f"a newer pflow wrote the {what} (schema {version}, this one knows {known})"
+        raise StoreError(path, reason, suggestion="Upgrade pflow")
+
 
 LIMIT = 256 << 20
 """Bytes of the largest file that is read."""
