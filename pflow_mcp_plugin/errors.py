@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pflow_mcp_plugin.contract import Kind, PflowError, Problem, Ran
-from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import STATUS_ACTIONS
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSON
 
 Phase = Literal["config", "start", "connect", "handshake", "list", "arguments", "call", "result", "close"]
 

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.validators import ByFields
 from pflow_mcp_plugin.storage.documents import as_string, as_strings, as_table
 from pflow_mcp_plugin.storage.files import refuse_newer
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.exchange import Listing
 
 

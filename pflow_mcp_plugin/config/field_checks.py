@@ -16,16 +16,15 @@ from typing import TYPE_CHECKING, Any
 from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 from pflow_mcp_plugin.contract import Problem
-from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import advice, errors_in, fault
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.terminal import looks
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Kind
-    from pflow_mcp_plugin.contract.json_types import JSONObject
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
-Check = Callable[[str, JSON], Iterator[Problem]]
+Check = Callable[[str, "JSON"], Iterator[Problem]]
 
 RULES: Any = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 """The JSON Schema of the config: which fields there are, their types, limits and patterns."""

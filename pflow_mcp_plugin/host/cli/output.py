@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin.contract import Kind, PflowError, Problem, Report
-from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import described, errors_in
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.standard_streams import Streams, to_json
@@ -18,6 +17,7 @@ from pflow_mcp_plugin.terminal.looks import continued
 from pflow_mcp_plugin.terminal.phrases import count_text, names_text
 
 if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSONObject
     from pflow_mcp_plugin.terminal.tables import Cell, Column
 
 SCHEMA = 1
