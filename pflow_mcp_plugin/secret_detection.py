@@ -1,4 +1,4 @@
-"""Detection of secrets in a server's config, by names and positions.
+"""Secrets in a server's config: detected by names and positions, and masked where they are displayed.
 
 What has the shape of a token is a secret, too: see `token_shapes`. These are heuristics that prefer to
 mask too much: a missed secret is shown only to the user who wrote it. References are more reliable:
@@ -48,6 +48,30 @@ _MOST_PAIRS = 500
 _USER_INFO = r"://(?P<user>[^/?#\s@:]*):(?P<password>[^/?#\s@]+)@"
 _LONE_USER = r"://(?=[^/?#\s@:.]*\d)(?=[^/?#\s@:.]*[A-Za-z])(?P<token>[^/?#\s@:.]{12,256})@"
 """A user without a password that is not a name, but a token."""
+
+
+MASK = "****"
+_REFERENCE = r"\$\{(?P<name>[^{}:]+)(?::-(?P<default>[^{}]*))?\}"
+_REFERENCES_ONLY = (
+    r"(?i)(?:(?:basic|bearer|digest|token|apikey|negotiate)\s+)?"
+    r"(?:\$\{[^{}]+\}[\s:;,/@]*)+"
+)
+
+
+def mask(value: str) -> str:
+    """Return a configured value masked as `****`, secret or not; only references are kept.
+
+    A value that is only `${...}` references (perhaps after an auth scheme, as in
+    `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other
+    value becomes `****`, whatever its length.
+    """
+    if not value:
+        return value
+    if not re.fullmatch(_REFERENCES_ONLY, value.strip()):
+        return MASK
+    return re.sub(
+        _REFERENCE, lambda found: f"${{{found['name']}:-{MASK}}}" if found["default"] else found[0], value
+    )
 
 
 def is_secret(name: str) -> bool:

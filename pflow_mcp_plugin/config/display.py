@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin import secret_detection
 from pflow_mcp_plugin.config import auth
-from pflow_mcp_plugin.redaction import MASK, mask
-from pflow_mcp_plugin.secret_detection import tokens
+from pflow_mcp_plugin.secret_detection import MASK, mask, tokens
 from pflow_mcp_plugin.terminal.looks import one_line
 
 if TYPE_CHECKING:

@@ -1,12 +1,7 @@
-"""The redactor, which is told secrets and replaces them in texts; and `mask`, for a configured value.
-
-`mask` hides a configured value that is about to be printed; `Redactor` removes known secret values
-from text that comes from elsewhere.
-"""
+"""The redactor, which is told secrets and replaces them in text that comes from elsewhere."""
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pflow_mcp_plugin.redaction.secret_forms import SecretForms
 
-MASK = "****"
 REDACTED = "***"
 SHORTEST = 4
 """Shorter values are not redacted: that would garble ordinary text and hide nothing."""
@@ -34,28 +28,6 @@ _ORDINARY = frozenset(
         *("private", "production", "public", "release", "staging", "stable", "127.0.0.1", "0.0.0.0"),  # noqa: S104
     }
 )
-
-_REFERENCE = r"\$\{(?P<name>[^{}:]+)(?::-(?P<default>[^{}]*))?\}"
-_REFERENCES_ONLY = (
-    r"(?i)(?:(?:basic|bearer|digest|token|apikey|negotiate)\s+)?"
-    r"(?:\$\{[^{}]+\}[\s:;,/@]*)+"
-)
-
-
-def mask(value: str) -> str:
-    """Redact a configured value to `****`, whether a `Redactor` knows it or not; only references are kept.
-
-    A value that is only `${...}` references (perhaps after an auth scheme, as in
-    `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other
-    value becomes `****`, whatever its length.
-    """
-    if not value:
-        return value
-    if not re.fullmatch(_REFERENCES_ONLY, value.strip()):
-        return MASK
-    return re.sub(
-        _REFERENCE, lambda found: f"${{{found['name']}:-{MASK}}}" if found["default"] else found[0], value
-    )
 
 
 def unusual(values: Iterable[str], shortest: int) -> Iterator[str]:

@@ -10,7 +10,7 @@ import attrs
 from pflow_mcp_plugin.config.project_file import ProjectFile, variables
 from pflow_mcp_plugin.contract import Host, PflowError
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.redaction import mask
+from pflow_mcp_plugin.secret_detection import mask
 from pflow_mcp_plugin.server.envelopes import (
     FLAG,
     LOCAL_READING,

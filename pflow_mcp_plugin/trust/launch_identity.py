@@ -88,7 +88,7 @@ def shown(launch: Mapping[str, Any]) -> str:
     """Return a launch's identity in one line for people: the full command line, path or URL."""
     import shlex
 
-    from pflow_mcp_plugin.redaction import MASK
+    from pflow_mcp_plugin.secret_detection import MASK
     from pflow_mcp_plugin.terminal.looks import one_line
 
     words = [launch.get("command", ""), *launch.get("args", ())]
@@ -163,7 +163,7 @@ def _hidden(secret: str) -> str:
     """Return the hash that stands for a secret in a launch identity; references stay as they are."""
     from hashlib import sha256  # few configs contain secrets
 
-    from pflow_mcp_plugin.redaction import mask
+    from pflow_mcp_plugin.secret_detection import mask
 
     if mask(secret) == secret or _DIGEST.fullmatch(secret):
         return secret

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pflow_mcp_plugin.redaction import REDACTED, SHORTEST, Redactor, mask
+from pflow_mcp_plugin.redaction import REDACTED, SHORTEST, Redactor
+from pflow_mcp_plugin.secret_detection import mask
 
 
 def test_a_value_of_references_only_is_shown_and_any_other_masked_without_a_trace_of_it() -> None:
