@@ -16,6 +16,9 @@ if TYPE_CHECKING:  # loaded at every start, where the types are rarely needed
     from pflow_mcp_plugin.exchange import CallResult, ToolCall
     from pflow_mcp_plugin.types import ServerPreset
 
+HOSTS: list[Host] = []
+"""The hosts of this process that have loaded this plugin; calls outside a run use the last of them."""
+
 
 @hookspec
 def pflow_mcp_presets(host: Host) -> Iterable[ServerPreset]:

@@ -93,17 +93,17 @@ def pflow_addhooks(manager: pluggy.PluginManager) -> None:
 @hookimpl
 def pflow_configure(host: Host) -> None:
     """Implement the hook that a host calls when the plugin is loaded: keep the host for use outside runs."""
-    from pflow_mcp_plugin.execution import current_host
+    from pflow_mcp_plugin.mcp_hookspecs import HOSTS
 
-    current_host.keep(host)
+    HOSTS.append(host)
 
 
 @hookimpl
 def pflow_unconfigure(host: Host) -> None:
     """Implement the hook that a host calls as it ends: forget the host."""
-    from pflow_mcp_plugin.execution import current_host
+    from pflow_mcp_plugin.mcp_hookspecs import HOSTS
 
-    current_host.forget(host)
+    HOSTS[:] = [kept for kept in HOSTS if kept is not host]
 
 
 @hookimpl

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, cast
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract import HOST_ENTRY_POINT_GROUP, Host
+from pflow_mcp_plugin.mcp_hookspecs import HOSTS
 
-if TYPE_CHECKING:  # every start loads this module
+if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Paths
 
 
 _lock = threading.RLock()
 """Held while the current host is opened. Reentrant: opening a host configures the plugin."""
-_configured: list[Host] = []
 _opened: dict[Paths, Host] = {}
 """The installed host that was opened here, at most one, by the folders of pflow at that time."""
 _closing = ExitStack()
@@ -39,16 +39,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_replace_lock)
 
 
-def keep(host: Host) -> None:
-    """Make a host that has configured the plugin the current host."""
-    _configured.append(host)
-
-
-def forget(host: Host) -> None:
-    """Forget a host that is closing; an earlier one, if any, is the current host again."""
-    _configured[:] = [kept for kept in _configured if kept is not host]
-
-
 def current_host() -> Host:
     """Return the current host: the one that configured the plugin last, otherwise an installed one.
 
@@ -56,7 +46,7 @@ def current_host() -> Host:
     """
     with _lock:
         own = next(iter(_opened.values()), None)
-        others = [host for host in _configured if host is not own]
+        others = [host for host in HOSTS if host is not own]
         if others:
             return others[-1]
         paths = storage.default_paths()

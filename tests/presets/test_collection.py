@@ -9,10 +9,9 @@ import attrs
 import pluggy
 import pytest
 
-from pflow_mcp_plugin import mcp_hookspecs
+from pflow_mcp_plugin import mcp_hookspecs, presets
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.contract import PflowError, hookimpl
-from pflow_mcp_plugin.presets import builtin
 from pflow_mcp_plugin.presets.builtin_servers import PRESETS
 from pflow_mcp_plugin.presets.collection import (
     OfferedPreset,
@@ -64,7 +63,7 @@ def installed(tmp_path, monkeypatch, distribution, plugin):
 
 
 def test_the_presets_of_all_plugins_are_offered_sorted(host, manager, offer):
-    manager.register(builtin, "mcp-presets")
+    manager.register(presets, "mcp-presets")
     offer("acme", lambda host: [preset("acme"), preset("zeta")])
     collection = collect(host)
     assert list(collection.offered) == sorted(collection.offered)
@@ -92,7 +91,7 @@ def test_a_name_that_two_plugins_offer_is_refused_with_both_distributions(host, 
 
 def test_the_step_after_a_clash_with_one_of_ours_names_the_other_plugin(host, manager, offer):
     offer("acme", lambda host: [preset("git")])
-    manager.register(builtin, "mcp-presets")
+    manager.register(presets, "mcp-presets")
     (problem,) = collect(host).problems
     assert problem.suggestion == "Uninstall plugin acme, or set PFLOW_DISABLE_PLUGINS=acme"
 
@@ -158,7 +157,7 @@ def test_an_interruption_ends_the_collection(host, offer):
 
 
 def test_a_search_wants_every_word(host, manager):
-    manager.register(builtin, "mcp-presets")
+    manager.register(presets, "mcp-presets")
     collection = collect(host)
     assert [each.preset.name for each in collection.search(["SQL", "lite"])] == ["sqlite"]
     assert [each.preset.name for each in collection.search(["@playwright/mcp"])] == ["playwright"]
@@ -314,7 +313,7 @@ NAMES = (
 
 
 def test_there_are_sixteen_of_them():
-    assert [preset.name for preset in builtin.pflow_mcp_presets(host=None)] == NAMES.split()
+    assert [preset.name for preset in presets.pflow_mcp_presets(host=None)] == NAMES.split()
 
 
 @pytest.mark.parametrize("preset", PRESETS, ids=lambda preset: preset.name)
