@@ -31,11 +31,11 @@ def main() -> int:
     """
     gc.set_threshold(_YOUNG_OBJECTS)
     try:
-        from pflow_mcp_plugin.host.cli.main import main as run_command_line
+        from pflow_mcp_plugin.host.cli.command_line import main as run_command_line
 
         return run_command_line()
     except KeyboardInterrupt:  # before the command line could handle it
-        from pflow_mcp_plugin.host.cli.main import report_interruption
+        from pflow_mcp_plugin.host.cli.command_line import report_interruption
 
         return report_interruption()
 

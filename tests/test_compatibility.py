@@ -13,7 +13,7 @@ import click
 import pflow_mcp_plugin
 from pflow_mcp_plugin import mcp_hookspecs
 from pflow_mcp_plugin.contract import EXIT_CODES, hookspecs
-from pflow_mcp_plugin.host.cli.command_tree import build_cli, leaves
+from pflow_mcp_plugin.host.cli.command_line import build_cli, leaves
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.server.offer import Offer
 

@@ -24,7 +24,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from virtual_environment import VirtualEnvironment
 
-from pflow_mcp_plugin.host.cli.command_tree import build_cli, leaves
+from pflow_mcp_plugin.host.cli.command_line import build_cli, leaves
 from pflow_mcp_plugin.host.embedded_host import open_host
 
 ROOT = Path(__file__).parents[1]

@@ -46,11 +46,11 @@ def test_what_hangs_at_its_end_is_not_waited_for(hangs: str, named: str) -> None
 def test_ctrl_c_ends_what_hangs_at_its_end_at_once() -> None:
     hangs = "lambda: (signal.raise_signal(signal.SIGINT), time.sleep(60))"
     main = f"lambda: atexit.register({hangs}) and 0"
-    done = run(f"import pflow_mcp_plugin.host.cli.main as line; line.main = {main}")
+    done = run(f"import pflow_mcp_plugin.host.cli.command_line as line; line.main = {main}")
     assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_ctrl_c_before_the_command_line_is_there_is_told_as_any_other() -> None:
     interrupted = "lambda: signal.raise_signal(signal.SIGINT)"
-    done = run(f"import pflow_mcp_plugin.host.cli.main as line; line.main = {interrupted}")
+    done = run(f"import pflow_mcp_plugin.host.cli.command_line as line; line.main = {interrupted}")
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Error: interrupted\n")

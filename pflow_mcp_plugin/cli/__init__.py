@@ -1,7 +1,7 @@
 """The commands `pflow mcp ...`: each reads its options, calls the function that does the work, and reports.
 
-`dependencies` builds what the commands work with from the host. A module has
-one command, or a few that belong together.
+What the commands work with, they get from `discovery.servers`. A module has one command, or a few that belong
+together.
 """
 
 __all__: list[str] = []

@@ -11,7 +11,6 @@ import click
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.command_arguments import command_or_url, startup_timeout, words_of_add
-from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.config import display, server_egress, server_input
 from pflow_mcp_plugin.config.field_checks import join, refusal
@@ -20,6 +19,7 @@ from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.config.server_store import StoreChange
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice
+from pflow_mcp_plugin.discovery.servers import approve_launches, catalog, server_store
 from pflow_mcp_plugin.secret_detection import tokens
 from pflow_mcp_plugin.terminal.looks import one_line
 from pflow_mcp_plugin.terminal.phrases import count_text

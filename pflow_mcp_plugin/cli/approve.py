@@ -10,7 +10,6 @@ import click
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.catalog.tool_file import ToolFile
 from pflow_mcp_plugin.cli import command_arguments
-from pflow_mcp_plugin.cli.dependencies import approve_launches, catalog, current_launch, pins, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.config import server_schema
 from pflow_mcp_plugin.config.field_checks import nearest, refusal
@@ -18,7 +17,14 @@ from pflow_mcp_plugin.config.project_file import APPROVE, ProjectFile, server_li
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in
-from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.discovery.servers import (
+    approve_launches,
+    catalog,
+    current_launch,
+    pins,
+    server_store,
+    servers,
+)
 from pflow_mcp_plugin.terminal.looks import one_line
 from pflow_mcp_plugin.terminal.phrases import count_text
 from pflow_mcp_plugin.trust import pins as approvals

@@ -16,13 +16,13 @@ import click
 
 from pflow_mcp_plugin import secret_detection, variable_references
 from pflow_mcp_plugin.cli.command_arguments import servers
-from pflow_mcp_plugin.cli.dependencies import lookup, server_store
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey, SignInStore, StoredSignIn
 from pflow_mcp_plugin.config import auth as auth_tables
 from pflow_mcp_plugin.config import display
 from pflow_mcp_plugin.config.expansion import Lookup, expand
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import Host, PflowError, Report
+from pflow_mcp_plugin.discovery.servers import lookup, server_store
 from pflow_mcp_plugin.terminal.looks import Look, one_line
 from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 from pflow_mcp_plugin.types import Server

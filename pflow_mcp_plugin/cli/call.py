@@ -15,11 +15,11 @@ import click
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.command_arguments import command_or_url, startup_timeout
-from pflow_mcp_plugin.cli.dependencies import catalog, lookup, open_pool, server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.cli.tools import find_tool, list_tools, nearest_tools
 from pflow_mcp_plugin.config import display, server_input
 from pflow_mcp_plugin.contract import Entry, Host, PflowError, Report
+from pflow_mcp_plugin.discovery.servers import catalog, lookup, open_pool, server_store
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.schemas.schema_reader import CONTENT_BLOCKS

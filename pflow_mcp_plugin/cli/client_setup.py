@@ -19,7 +19,6 @@ from click.core import ParameterSource
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli import command_arguments
 from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE
-from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import document_text, server_schema
 from pflow_mcp_plugin.config.interchange import client_documents, clients, server_translation, transfer_plans
@@ -28,6 +27,7 @@ from pflow_mcp_plugin.config.interchange.transfer_plans import ExportedFile, Exp
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice
+from pflow_mcp_plugin.discovery.servers import server_store
 from pflow_mcp_plugin.server.http.listening_address import ENDPOINT
 
 _NOT_PASSED_ON = ("print_config", "install", "name", "force", "as_json")

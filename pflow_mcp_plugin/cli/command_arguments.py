@@ -10,9 +10,9 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.config.field_checks import DAY
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.servers import catalog, server_store
 
 
 class Seconds(click.FloatRange):

@@ -13,13 +13,12 @@ import click
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.cli import command_arguments
-from pflow_mcp_plugin.cli.dependencies import catalog, forget_stderr, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive
 from pflow_mcp_plugin.config.locations import server_file, sign_in_folder
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice, errors_in
-from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.discovery.servers import catalog, forget_stderr, server_store, servers
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.storage.documents import decode_toml
 

@@ -10,11 +10,11 @@ from typing import Any
 import click
 
 from pflow_mcp_plugin.cli.add import add_servers
-from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.server_sync import sync_servers
 from pflow_mcp_plugin.config.server_input import Fitted
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.discovery.servers import server_store
 from pflow_mcp_plugin.errors import McpError, Where
 
 SERVER = "demo"

@@ -12,7 +12,6 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.command_arguments import clients, clients_and_files
-from pflow_mcp_plugin.cli.dependencies import approve_launches, server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.config import display, server_egress, server_schema
 from pflow_mcp_plugin.config.field_checks import refusal
@@ -23,6 +22,7 @@ from pflow_mcp_plugin.config.interchange.transfer_plans import ImportPlan, Plann
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice
+from pflow_mcp_plugin.discovery.servers import approve_launches, server_store
 from pflow_mcp_plugin.terminal.looks import one_line
 from pflow_mcp_plugin.terminal.phrases import count_text
 

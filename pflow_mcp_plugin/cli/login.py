@@ -11,7 +11,6 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.command_arguments import servers
-from pflow_mcp_plugin.cli.dependencies import catalog, lookup, server_store
 from pflow_mcp_plugin.cli.interaction import (
     has_browser,
     is_interactive,
@@ -23,7 +22,7 @@ from pflow_mcp_plugin.config import auth, display
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.discovery.servers import launch
+from pflow_mcp_plugin.discovery.servers import catalog, launch, lookup, server_store
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.exchange import Launch
 from pflow_mcp_plugin.storage import CorruptFile, StoreError

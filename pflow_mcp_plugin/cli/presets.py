@@ -17,7 +17,6 @@ import click
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.cli.command_arguments import folders, words_of_presets
-from pflow_mcp_plugin.cli.dependencies import lookup, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive
 from pflow_mcp_plugin.config.interchange.server_translation import variable_name
 from pflow_mcp_plugin.config.project_file import variables
@@ -26,7 +25,7 @@ from pflow_mcp_plugin.config.server_schema import server_path
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import advice
-from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.discovery.servers import lookup, server_store, servers
 from pflow_mcp_plugin.exchange import setting
 from pflow_mcp_plugin.presets.collection import (
     OfferedPreset,

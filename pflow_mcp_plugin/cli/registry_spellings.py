@@ -12,13 +12,13 @@ import click
 
 from pflow_mcp_plugin.cli.add import add_servers, require_free
 from pflow_mcp_plugin.cli.command_arguments import command_or_url, servers
-from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.server_health import test_server
 from pflow_mcp_plugin.cli.server_sync import enabled, sync_servers
 from pflow_mcp_plugin.config import server_input
 from pflow_mcp_plugin.config.server_schema import SERVERS, clean, mapping
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.discovery.servers import server_store
 
 _AT_ONCE = 8
 

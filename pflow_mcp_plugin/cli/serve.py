@@ -17,9 +17,9 @@ import attrs
 import click
 
 from pflow_mcp_plugin.cli.command_arguments import TOKEN_VARIABLE, Seconds, clients, folders
-from pflow_mcp_plugin.cli.dependencies import server_store
 from pflow_mcp_plugin.cli.interaction import tell
 from pflow_mcp_plugin.contract import Host, Keeper, PflowError, Problem, Report, RunOptions
+from pflow_mcp_plugin.discovery.servers import server_store
 from pflow_mcp_plugin.storage import absolute
 
 if TYPE_CHECKING:

@@ -11,12 +11,18 @@ import click
 
 from pflow_mcp_plugin import naming
 from pflow_mcp_plugin.cli.command_arguments import servers, startup_timeout
-from pflow_mcp_plugin.cli.dependencies import catalog, lookup, open_pool, server_store
 from pflow_mcp_plugin.cli.login import logged_in
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.config.server_input import require_plain_http
 from pflow_mcp_plugin.contract import Host, PflowError, Report
-from pflow_mcp_plugin.discovery.servers import launch, with_startup_timeout
+from pflow_mcp_plugin.discovery.servers import (
+    catalog,
+    launch,
+    lookup,
+    open_pool,
+    server_store,
+    with_startup_timeout,
+)
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.terminal.looks import one_line, printable

@@ -15,7 +15,6 @@ import click
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.approve import approve_server
 from pflow_mcp_plugin.cli.audit import notes
-from pflow_mcp_plugin.cli.dependencies import catalog, current_launch, lookup, open_pool, pins, server_store
 from pflow_mcp_plugin.cli.interaction import is_interactive, tell
 from pflow_mcp_plugin.cli.login import logged_in
 from pflow_mcp_plugin.config import server_schema
@@ -25,8 +24,16 @@ from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.discovery.lock_check import launch_refusal, list_locked
 from pflow_mcp_plugin.discovery.lock_file import LockFile
+from pflow_mcp_plugin.discovery.servers import (
+    catalog,
+    current_launch,
+    lookup,
+    open_pool,
+    pins,
+    server_store,
+    with_startup_timeout,
+)
 from pflow_mcp_plugin.discovery.servers import servers as known_servers
-from pflow_mcp_plugin.discovery.servers import with_startup_timeout
 from pflow_mcp_plugin.discovery.tool_sync import ListTools, Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing

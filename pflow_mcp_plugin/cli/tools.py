@@ -14,9 +14,9 @@ import click
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.catalog.tool_file import Head
 from pflow_mcp_plugin.cli.command_arguments import servers, tool_nodes
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
 from pflow_mcp_plugin.contract import Entry, Field, Host, PflowError, Report
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.discovery.servers import catalog, server_store
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.registration.tool_entry import entry as make_entry
 from pflow_mcp_plugin.registration.tool_source import ToolSource

@@ -9,12 +9,11 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from pflow_mcp_plugin import secret_detection
-from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.secret_detection import MASK, mask, tokens
 from pflow_mcp_plugin.terminal.looks import one_line
 
 if TYPE_CHECKING:
-    from pflow_mcp_plugin.contract.json_types import JSON
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.types import Server
 
 _DECIDE_CODE = (
@@ -182,7 +181,6 @@ def shown(server: Server) -> dict[str, JSON]:
             "args": arguments(server.args, command=server.command),
             "runs": command_line(server),
         }
-    public = auth.FIELDS.keys() - set(auth.SECRET)
     others: dict[str, JSON] = {
         "cwd": server.cwd,
         "path": server.path,
@@ -193,12 +191,19 @@ def shown(server: Server) -> dict[str, JSON]:
         "ca_bundle": server.ca_bundle,
         "tls_pins": server.tls_pins if isinstance(server.tls_pins, str) else [*server.tls_pins],
         "client_cert": [*server.client_cert],
-        "auth": {
-            key: value if key in public else mask(value if isinstance(value, str) else MASK)
-            for key, value in server.auth.items()
-        },
+        "auth": _masked_auth(server.auth) if server.auth else {},
     }
     return data | {key: value for key, value in others.items() if value}
+
+
+def _masked_auth(table: JSONObject) -> dict[str, JSON]:
+    from pflow_mcp_plugin.config.auth import FIELDS, SECRET  # few servers have such a table
+
+    public = FIELDS.keys() - set(SECRET)
+    return {
+        key: value if key in public else mask(value if isinstance(value, str) else MASK)
+        for key, value in table.items()
+    }
 
 
 def masked_headers(headers: Mapping[str, str]) -> dict[str, str]:

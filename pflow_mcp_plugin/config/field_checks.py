@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, time
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pflow_mcp_plugin import variable_references
-from pflow_mcp_plugin.config.locations import SCHEMA_FILE
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import advice, errors_in, fault
 from pflow_mcp_plugin.errors import McpError, Where
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 Check = Callable[[str, "JSON"], Iterator[Problem]]
 
+SCHEMA_FILE = Path(__file__).with_name("mcp-servers.schema.json")
+"""The path of the server config's JSON Schema, for editors."""
 RULES: Any = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
 """The JSON Schema of the config: which fields there are, their types, limits and patterns."""
 

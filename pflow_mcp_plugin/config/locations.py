@@ -14,9 +14,6 @@ from pflow_mcp_plugin.contract.problems import advice, problem_of
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Paths
 
-SCHEMA_FILE = Path(__file__).with_name("mcp-servers.schema.json")
-"""The path of the server config's JSON Schema, for editors."""
-
 
 def server_file(paths: Paths) -> Path:
     """Return the path of `mcp-servers.toml`."""

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from pflow_mcp_plugin import naming, variable_references
-from pflow_mcp_plugin.config import auth
 from pflow_mcp_plugin.config.field_checks import RULES, checks_of, fields, join, kind_of, nearest, unknown
 from pflow_mcp_plugin.contract.problems import advice, fault
 from pflow_mcp_plugin.types import NetworkRules, Server, ToolFilter
@@ -50,7 +49,15 @@ HTTP = ("timeout", "sse_timeout", "insecure", "tls_pins", "ca_bundle", "client_c
 """Fields that only http and sse servers use; elsewhere they have no effect."""
 
 _SERVER = RULES["$defs"]["server"]
-FIELDS = checks_of(_SERVER["properties"], {"auth": auth.check})
+
+
+def _check_auth(path: str, value: JSON) -> Iterator[Problem]:
+    from pflow_mcp_plugin.config.auth import check  # few servers have such a table
+
+    return check(path, value)
+
+
+FIELDS = checks_of(_SERVER["properties"], {"auth": _check_auth})
 DEFAULTABLE = checks_of(RULES["$defs"]["defaults"]["properties"])
 SERVE_FIELDS = checks_of(RULES["properties"][SERVE]["properties"])
 NETWORK_FIELDS = checks_of(RULES["properties"][NETWORK]["properties"])
@@ -317,9 +324,10 @@ def _check_headers(path: str, table: JSONObject) -> Iterator[Problem]:
     own, headers = mapping(table.get("auth")), mapping(table.get("headers"))
     if not headers:
         return
-    from pflow_mcp_plugin.network.http_headers import FRAMING  # not needed for a list of local servers
+    from pflow_mcp_plugin.config.auth import header_of  # not needed for a list of local servers
+    from pflow_mcp_plugin.network.http_headers import FRAMING
 
-    set_by_auth = auth.header_of(own).lower() if own else ""
+    set_by_auth = header_of(own).lower() if own else ""
     seen: set[str] = set()
     for name in headers:
         place, lower = join(f"{path}.headers", name), name.lower()

@@ -10,12 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from pflow_mcp_plugin.cli.dependencies import approve_launches, open_pool
 from pflow_mcp_plugin.cli.presets import collected, keep_secrets, preset_server
 from pflow_mcp_plugin.config.expansion import VariableLookup
 from pflow_mcp_plugin.contract import Outcome, PflowError, Problem, hookimpl
 from pflow_mcp_plugin.contract.json_types import JSONObject
-from pflow_mcp_plugin.discovery.servers import servers
+from pflow_mcp_plugin.discovery.servers import approve_launches, open_pool, servers
 from pflow_mcp_plugin.discovery.tool_sync import sync
 from pflow_mcp_plugin.exchange import CallResult, Listing, ToolCall
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host

@@ -18,7 +18,7 @@ from pflow_mcp_plugin.contract import CommandLike, Paths, Problem, Report
 from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import Synced, sync
 from pflow_mcp_plugin.exchange import Listing
-from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.cli.command_line import main
 from pflow_mcp_plugin.presets import builtin
 from pflow_mcp_plugin.types import ServerInfo, Tool
 

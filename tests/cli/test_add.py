@@ -9,8 +9,8 @@ import stdio_server
 from programs import executable
 
 from pflow_mcp_plugin.cli.add import add
-from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.servers import catalog
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.network.certificates import trusting_steps
 from pflow_mcp_plugin.plugin import pflow_validate_config

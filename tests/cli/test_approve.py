@@ -13,10 +13,10 @@ from screen import run_on_terminal
 from pflow_mcp_plugin.catalog.tool_catalog import approval_command
 from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.approve import approve, approve_server, diff
-from pflow_mcp_plugin.cli.dependencies import catalog, pins
 from pflow_mcp_plugin.cli.import_servers import import_servers
 from pflow_mcp_plugin.config.locations import pin_folder
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.servers import catalog, pins
 from pflow_mcp_plugin.types import Tool
 
 CONFIG = '[mcpServers.a]\ncommand = "x"\n'

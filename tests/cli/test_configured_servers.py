@@ -6,7 +6,6 @@ from pflow_mcp_plugin.cli.approve import approve, diff
 from pflow_mcp_plugin.cli.audit import audit
 from pflow_mcp_plugin.cli.auth import auth
 from pflow_mcp_plugin.cli.configured_servers import disable, enable, remove
-from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.cli.login import login, logout
 from pflow_mcp_plugin.cli.server_health import logs
 from pflow_mcp_plugin.cli.server_health import test as cli_test
@@ -14,6 +13,7 @@ from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.cli.tools import tools
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInStore
 from pflow_mcp_plugin.config.locations import sign_in_folder
+from pflow_mcp_plugin.discovery.servers import catalog
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Tool
 

@@ -1,8 +1,8 @@
 """`pflow mcp list`, run as a host runs it."""
 
 from pflow_mcp_plugin.catalog import tool_catalog
-from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.cli.list import list_servers as list_
+from pflow_mcp_plugin.discovery.servers import catalog
 from pflow_mcp_plugin.types import Tool
 
 CLOCK = '[mcpServers.clock]\ncommand = "sh"\nargs = ["-m", "clock"]\n'

@@ -12,9 +12,9 @@ from pflow_mcp_plugin.cli.add import add
 from pflow_mcp_plugin.cli.approve import approve
 from pflow_mcp_plugin.cli.client_setup import export_servers
 from pflow_mcp_plugin.cli.configured_servers import remove
-from pflow_mcp_plugin.cli.dependencies import catalog, pins, server_store
 from pflow_mcp_plugin.cli.list import list_servers as list_
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.servers import catalog, pins, server_store
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.plugin import pflow_validate_config
 from pflow_mcp_plugin.trust.pins import Pinned

@@ -9,12 +9,12 @@ from http_server import FaultServer, well
 
 from pflow_mcp_plugin.cli import server_health as testing
 from pflow_mcp_plugin.cli.audit import audit
-from pflow_mcp_plugin.cli.dependencies import catalog
 from pflow_mcp_plugin.cli.server_health import logs
 from pflow_mcp_plugin.cli.sync import sync
 from pflow_mcp_plugin.client.server_process import keep_stderr
 from pflow_mcp_plugin.config.locations import stderr_folder
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.discovery.servers import catalog
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Tool
 

@@ -15,10 +15,10 @@ from screen import run_on_terminal, screen_lines
 
 from pflow_mcp_plugin.cli import server_sync
 from pflow_mcp_plugin.cli.configured_servers import remove
-from pflow_mcp_plugin.cli.dependencies import catalog, pins
 from pflow_mcp_plugin.cli.list import list_servers as list_
 from pflow_mcp_plugin.cli.server_health import test as cli_test
 from pflow_mcp_plugin.cli.sync import sync
+from pflow_mcp_plugin.discovery.servers import catalog, pins
 from pflow_mcp_plugin.discovery.tool_sync import Synced
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.types import Tool

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.config.expansion import (
 )
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.cli.command_line import main
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference
 from pflow_mcp_plugin.variable_references import references as found_in

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config import auth, server_schema
-from pflow_mcp_plugin.config.locations import SCHEMA_FILE
+from pflow_mcp_plugin.config.field_checks import SCHEMA_FILE
 from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server, ToolFilter

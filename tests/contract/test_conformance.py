@@ -12,7 +12,7 @@ from shelf_library import Shelf
 
 from pflow_mcp_plugin import contract
 from pflow_mcp_plugin.contract import PflowError, conformance
-from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.cli.command_line import main
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.host.plugins import create_manager
 

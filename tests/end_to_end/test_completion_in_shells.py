@@ -13,7 +13,7 @@ from typing_terminal import terminal
 
 pytest.importorskip("mcp")
 
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.discovery.servers import catalog, server_store
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.types import ServerInfo, Tool

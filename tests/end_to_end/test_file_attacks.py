@@ -16,7 +16,7 @@ from planted_secrets import remains
 from prepared_starts import PROGRAM
 from programs import script_server
 
-from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.cli.command_line import main
 
 MARK = "MARK-of-a-file-outside"
 SECRET = "Zq7xK2mP9wL4vB8nT3cR6yH1jF5dG0sA7eU2iO9p"

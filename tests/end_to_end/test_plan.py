@@ -7,7 +7,7 @@ import pytest
 from chat_completions import fails, hangs, provider, refuses, said
 from programs import script_server
 
-from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.cli.command_line import main
 
 pytest.importorskip("llm", reason="the extra [llm] is not installed")
 

@@ -28,8 +28,8 @@ from served_pflow import TOOLS, serving
 
 from pflow_mcp_plugin.calls import call, session
 from pflow_mcp_plugin.contract import PflowError
+from pflow_mcp_plugin.host.cli.command_line import main
 from pflow_mcp_plugin.host.cli.completion import complete
-from pflow_mcp_plugin.host.cli.main import main
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.host.planning.plan_prompt import selection_prompt, workflow_prompt
 from pflow_mcp_plugin.nodes import ToolNode, class_for

@@ -15,7 +15,7 @@ from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.config.locations import tool_folder
 from pflow_mcp_plugin.contract import PflowError, Problem
-from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.cli.command_line import main
 from pflow_mcp_plugin.storage import CorruptFile, StoreError
 
 NAMES = ["config", "settings", "registry", "tools", "library"]

@@ -16,7 +16,7 @@ import click
 import pluggy
 
 from pflow_mcp_plugin.contract import Report, Suggestion
-from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, Branch, Leaf, build_cli
+from pflow_mcp_plugin.host.cli.command_line import PROGRAM, Branch, Leaf, build_cli
 from pflow_mcp_plugin.host.completion.installation import SHELLS, installation, script
 from pflow_mcp_plugin.host.completion.shell_reply import TypedLine, read_request, reply
 from pflow_mcp_plugin.host.ctrl_c import EXIT_CODE

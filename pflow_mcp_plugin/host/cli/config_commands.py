@@ -11,8 +11,8 @@ import click
 from pflow_mcp_plugin.contract import PflowError, Problem, Report
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import advice, fault, problem_of
+from pflow_mcp_plugin.host.cli.command_line import PROGRAM, build_cli, leaves
 from pflow_mcp_plugin.host.cli.command_parameters import seconds, setting_names
-from pflow_mcp_plugin.host.cli.command_tree import PROGRAM, build_cli, leaves
 from pflow_mcp_plugin.host.cli.output import findings_report, table_report
 from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, RESERVED, matches, read_policy

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.cli.command_line import main
 from pflow_mcp_plugin.host.embedded_host import open_host
 from pflow_mcp_plugin.host.plugins import create_manager
 

@@ -14,7 +14,7 @@ from prepared_starts import PROGRAM
 from workflow_parts import flow, step
 
 from pflow_mcp_plugin.contract import Command, PflowError, Problem, Report, Suggestion, hookimpl
-from pflow_mcp_plugin.host.cli.main import main
+from pflow_mcp_plugin.host.cli.command_line import main
 from pflow_mcp_plugin.host.standard_streams import is_of_output, to_json
 
 

@@ -7,7 +7,7 @@ import click
 import pytest
 from workflow_parts import flow, step
 
-from pflow_mcp_plugin.cli.dependencies import catalog, server_store
+from pflow_mcp_plugin.discovery.servers import catalog, server_store
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.cli.command_parameters import seconds, time_limit
 from pflow_mcp_plugin.host.embedded_host import open_host

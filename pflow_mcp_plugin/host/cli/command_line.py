@@ -1,4 +1,4 @@
-"""The commands of all plugins as one tree of click groups.
+"""The command line of `pflow`: the commands of all plugins as one tree of click groups, and a run of one.
 
 A leaf of the tree is an announced command: help and completion import nothing; the code of a command is
 imported when it is called. A branch may have a fallback: the leaf that receives words that name none of its
@@ -7,6 +7,7 @@ commands.
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,12 +20,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+import pluggy
 
 from pflow_mcp_plugin.contract import Command, CommandLike, Kind, PflowError, Report
 from pflow_mcp_plugin.contract.problems import advice
-from pflow_mcp_plugin.host.embedded_host import EmbeddedHost
+from pflow_mcp_plugin.host.cli.output import Output, wants_json
+from pflow_mcp_plugin.host.embedded_host import EmbeddedHost, open_host, warning_lines
+from pflow_mcp_plugin.host.foreign_code import interrupts_kept
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins, own_distribution, plugin_code
-from pflow_mcp_plugin.host.standard_streams import is_of_output
+from pflow_mcp_plugin.host.standard_streams import Streams, is_of_output, write
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Suggestion
@@ -428,3 +432,46 @@ def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: objec
 def _failed(path: str, plugin: Plugin, reason: str, kind: Kind) -> PflowError:
     details = {"plugin": plugin.name, "distribution": plugin.distribution, "version": plugin.version}
     return PflowError(f"`{path}` of the plugin {plugin.label} {reason}", details=details, kind=kind)
+
+
+def main(argv: Sequence[str] | None = None, manager: pluggy.PluginManager | None = None) -> int:
+    """Run a command line and return the exit code; `manager` replaces the installed plugins."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    as_json = wants_json(arguments)
+    # Standard output may be a protocol: what plugins print before and after a command goes to standard error.
+    with Streams(reserve=True) as streams:
+        output = Output(streams, as_json=as_json)
+        try:
+            with (
+                interrupts_kept(),
+                open_host(manager, show=lambda it: streams.tell(warning_lines(it))) as host,
+            ):
+                command_line = build_cli(host)
+                with streams.lent(reserve=as_json):
+                    answer = command_line.main(arguments, prog_name=PROGRAM, obj=host, standalone_mode=False)
+                    if isinstance(answer, Answer):
+                        return output.report(answer.report, guard=answer.guard(), strict=answer.strict)
+                    return output.report(answer if isinstance(answer, Report) else Report())
+        except PflowError as error:
+            if os.environ.get("PFLOW_DEBUG"):
+                import traceback
+
+                write(sys.stderr, "".join(traceback.format_exception(error)))
+            return output.fail(error)
+        except click.ClickException as error:
+            return output.fail(wrong_usage(error))
+        except (KeyboardInterrupt, click.Abort):
+            return output.fail(PflowError("interrupted", kind="interrupted"))
+        except (OSError, SystemExit) as error:
+            if isinstance(error, SystemExit):  # by which click ends if the reader of its output is gone
+                error = BrokenPipeError()
+            elif not is_of_output(error):
+                raise
+            return streams.lost(error)
+
+
+def report_interruption() -> int:
+    """Report, as the program `pflow` does, that Ctrl-C came before `main` ran; return its exit code."""
+    with Streams() as streams:
+        output = Output(streams, as_json=wants_json(sys.argv[1:]))
+        return output.fail(PflowError("interrupted", kind="interrupted"))
