@@ -1,6 +1,6 @@
 """Secrets in a server's config: detected by names and positions, and masked where they are displayed.
 
-What has the shape of a token is a secret, too: see `token_shapes`. These are heuristics that prefer to
+What has the shape of a token is a secret, too: see `tokens`. These are heuristics that prefer to
 mask too much: a missed secret is shown only to the user who wrote it. References are more reliable:
 every value they bring into `env`, `headers` and `auth` is secret (see `expansion`).
 """

@@ -11,14 +11,15 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pflow_mcp_plugin.contract import PflowError, Problem, Settings
-from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, own_distribution, plugin_code
-from pflow_mcp_plugin.processes.system_calls import signal_group
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, file_stamp, is_open_to_others
+
+if TYPE_CHECKING:
+    from pflow_mcp_plugin.contract.json_types import JSON
 
 _SERVICE = "pflow"
 
@@ -100,6 +101,8 @@ class CommandAnswers:
 def _output(command: Sequence[str]) -> str:
     """Run the command of a setting; when the time is up, it is ended with everything that it started."""
     import subprocess
+
+    from pflow_mcp_plugin.processes.system_calls import signal_group
 
     try:
         process = subprocess.Popen(  # noqa: S603 - what the user saved as a setting

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import attrs
 
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem, Registry
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import Plugin, PluginFailed, Plugins
 from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
@@ -22,6 +21,7 @@ from pflow_mcp_plugin.terminal.phrases import closest
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery, Entry, Match, NodeUse, Sketch
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
     from pflow_mcp_plugin.host.registry.discovery import FoundNode, NodeDiscovery
     from pflow_mcp_plugin.host.registry.semantic_search import SemanticSearch
 

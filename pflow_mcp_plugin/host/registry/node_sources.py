@@ -12,7 +12,6 @@ import attrs
 
 from pflow_mcp_plugin import contract
 from pflow_mcp_plugin.contract import NodeSource, PflowError, Problem
-from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, Plugin, PluginFailed, Plugins, plugin_code
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, encode_json, file_stamp, write_atomic
@@ -20,6 +19,7 @@ from pflow_mcp_plugin.terminal.phrases import names_text
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Entry, NodeUse, Sketch
+    from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 
 T = TypeVar("T")
 
