@@ -10,7 +10,7 @@ import pluggy
 import pytest
 from prepared_starts import Finished
 
-from pflow_mcp_plugin import mcp_hookspecs
+from pflow_mcp_plugin import mcp_hookspecs, presets
 from pflow_mcp_plugin.client.oauth.sign_in_state import AuthorizationServer, Registration, SignIn, Tokens
 from pflow_mcp_plugin.client.oauth.sign_in_store import SignInKey, SignInStore
 from pflow_mcp_plugin.config.locations import sign_in_folder
@@ -19,14 +19,13 @@ from pflow_mcp_plugin.discovery.servers import servers
 from pflow_mcp_plugin.discovery.tool_sync import Synced, sync
 from pflow_mcp_plugin.exchange import Listing
 from pflow_mcp_plugin.host.cli.command_line import main
-from pflow_mcp_plugin.presets import builtin
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 
 def _manager() -> pluggy.PluginManager:
     manager = pluggy.PluginManager("pflow")
     manager.add_hookspecs(mcp_hookspecs)
-    manager.register(builtin, "mcp-presets")
+    manager.register(presets, "mcp-presets")
     return manager
 
 
