@@ -5,9 +5,9 @@ A plugin author needs this package and nothing else from the host:
 - `hookspecs`: the hooks a host calls; mark an implementation with `hookimpl`.
 - `entries`: what a source of nodes has: `Entry`, `Interface`, `Field`, `Sketch`; what a host runs: `Node`;
   and `NodeUse`, by which a source judges the use of a node before a run.
-- `commands`: what a plugin contributes to the command line: `Command`, `Report`; and
-  `suggestions`, to its completion in shells: `Suggestion`.
-- `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`, `Settings` and `Traces`.
+- `hosts`: the handle on the host that a plugin receives: `Host`, with its `Paths`, `Settings` and `Traces`;
+  what a plugin contributes to the command line: `Command`, `Report`; and `suggestions`, to its completion in
+  shells: `Suggestion`.
   It leads to `runners`: `Runner`; `libraries`: `Library`, `SavedWorkflow`; and `registries`: `Registry`,
   with `NodeSource`, which a plugin contributes. `NetworkRules` says which hosts may be connected to.
 - `runs`: what a plugin receives in a run: `Run`, `Workflow`, `NodeRef`; and before it: `LockCheck`.
@@ -25,7 +25,6 @@ It imports pluggy, attrs, typing and `terminal` only, and knows nothing of any p
 
 from typing import TYPE_CHECKING
 
-from pflow_mcp_plugin.contract.commands import Command, CommandLike, Report
 from pflow_mcp_plugin.contract.hookspecs import (
     ENTRY_POINT_GROUP,
     HOST_ENTRY_POINT_GROUP,
@@ -33,7 +32,17 @@ from pflow_mcp_plugin.contract.hookspecs import (
     hookimpl,
     hookspec,
 )
-from pflow_mcp_plugin.contract.hosts import API, Host, NetworkRules, Paths, Settings, Traces
+from pflow_mcp_plugin.contract.hosts import (
+    API,
+    Command,
+    CommandLike,
+    Host,
+    NetworkRules,
+    Paths,
+    Report,
+    Settings,
+    Traces,
+)
 from pflow_mcp_plugin.contract.problems import EXIT_CODES, Kind, PflowError, Problem, Ran
 
 if TYPE_CHECKING:

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING
 import pluggy
 
 if TYPE_CHECKING:  # creating these classes would slow each start
-    from pflow_mcp_plugin.contract.commands import Command
-    from pflow_mcp_plugin.contract.hosts import Host
+    from pflow_mcp_plugin.contract.hosts import Command, Host
     from pflow_mcp_plugin.contract.problems import Problem
     from pflow_mcp_plugin.contract.registries import NodeSource
     from pflow_mcp_plugin.contract.runs import LockCheck, NodeRef, Run

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pflow_mcp_plugin.contract.commands import Command
 from pflow_mcp_plugin.contract.conformance import sample_plugins
 from pflow_mcp_plugin.contract.conformance.sample_plugins import Poems, plugin, poetry
 from pflow_mcp_plugin.contract.conformance.trial import Trial, assert_named, node, raised, run_nodes
-from pflow_mcp_plugin.contract.hosts import Host, Settings, Traces
+from pflow_mcp_plugin.contract.hosts import Command, Host, Settings, Traces
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.libraries import Library
 from pflow_mcp_plugin.contract.problems import Problem

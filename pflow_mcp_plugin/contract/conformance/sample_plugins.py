@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMappin
 from types import SimpleNamespace
 from typing import Any
 
-from pflow_mcp_plugin.contract.commands import Report
 from pflow_mcp_plugin.contract.entries import Entry, Field, Interface, NodeUse
 from pflow_mcp_plugin.contract.hookspecs import hookimpl
-from pflow_mcp_plugin.contract.hosts import Host
+from pflow_mcp_plugin.contract.hosts import Host, Report
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
 from pflow_mcp_plugin.contract.registries import NodeSource
 from pflow_mcp_plugin.contract.runs import Run
