@@ -155,7 +155,7 @@ def pflow_validate_config(host: Host) -> Iterable[Problem]:
     from pflow_mcp_plugin.config.expansion import VariableLookup, starts_at_once
     from pflow_mcp_plugin.config.server_egress import advise
     from pflow_mcp_plugin.config.server_input import unmigrated
-    from pflow_mcp_plugin.config.server_program import advise as advise_on_program
+    from pflow_mcp_plugin.config.server_schema import advise as advise_on_program
     from pflow_mcp_plugin.discovery.servers import servers
 
     store = servers(host.paths).store

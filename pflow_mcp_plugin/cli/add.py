@@ -184,7 +184,7 @@ def _advice(server: Server, *, starting: bool) -> Iterator[Problem]:
     if insecure:
         yield insecure
     if server.command and not starting:  # otherwise starting it reports the same
-        from pflow_mcp_plugin.config.server_program import advise
+        from pflow_mcp_plugin.config.server_schema import advise
 
         missing = advise(server)  # it may be installed later
         if missing:

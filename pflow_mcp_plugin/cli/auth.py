@@ -23,8 +23,7 @@ from pflow_mcp_plugin.config.expansion import Lookup, expand
 from pflow_mcp_plugin.config.locations import sign_in_folder
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.discovery.servers import lookup, server_store
-from pflow_mcp_plugin.terminal.looks import Look, one_line
-from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
+from pflow_mcp_plugin.terminal.looks import Cell, Column, Look, Table, one_line
 from pflow_mcp_plugin.types import Server
 from pflow_mcp_plugin.variable_references import VariableReference
 

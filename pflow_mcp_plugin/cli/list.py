@@ -11,12 +11,12 @@ import click
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog import tool_catalog
 from pflow_mcp_plugin.config import display, server_schema
-from pflow_mcp_plugin.config.server_program import advise
+from pflow_mcp_plugin.config.server_schema import advise
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice, errors_in, problem_of
 from pflow_mcp_plugin.discovery.servers import catalog, server_store
+from pflow_mcp_plugin.terminal.looks import Cell, Column, Table
 from pflow_mcp_plugin.terminal.phrases import age_text, count_text
-from pflow_mcp_plugin.terminal.tables import Cell, Column, Table
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.catalog.tool_file import ToolFile

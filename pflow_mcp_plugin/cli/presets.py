@@ -40,7 +40,7 @@ from pflow_mcp_plugin.presets.collection import (
 )
 from pflow_mcp_plugin.presets.package_template import package_files
 from pflow_mcp_plugin.processes import missing_programs
-from pflow_mcp_plugin.terminal.tables import Column, Table
+from pflow_mcp_plugin.terminal.looks import Column, Table
 from pflow_mcp_plugin.types import ServerPreset
 from pflow_mcp_plugin.variable_references import references
 

@@ -39,9 +39,17 @@ from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.terminal.live_lines import SOON, LiveLines, spinner
-from pflow_mcp_plugin.terminal.looks import Part, barred_lines, one_line, padded, printable, text_width
+from pflow_mcp_plugin.terminal.looks import (
+    Column,
+    Part,
+    Table,
+    barred_lines,
+    one_line,
+    padded,
+    printable,
+    text_width,
+)
 from pflow_mcp_plugin.terminal.phrases import count_text, duration_text, running_text
-from pflow_mcp_plugin.terminal.tables import Column, Table
 from pflow_mcp_plugin.trust.launch_identity import difference, same
 from pflow_mcp_plugin.trust.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.trust.pins import NOTHING

@@ -21,7 +21,7 @@ from hashlib import sha256
 from pathlib import Path, PurePath
 
 from pflow_mcp_plugin import naming, storage
-from pflow_mcp_plugin.config.server_program import find_program
+from pflow_mcp_plugin.config.server_schema import find_program
 from pflow_mcp_plugin.errors import ConnectionFailed, Where
 from pflow_mcp_plugin.processes.process_group import ProcessGroup, Reaper, child_environment
 from pflow_mcp_plugin.processes.system_calls import enlarge_pipe, has_process_groups, too_long

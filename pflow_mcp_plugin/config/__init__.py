@@ -7,12 +7,11 @@ In the order in which a server passes through them:
   server tables; those that other clients wrote are adapted
 - `field_checks`: checks of one value, and the exception that reports problems; `auth`: checks of an `auth`
   table; `server_schema`: checks of a server and of the whole file, all problems at once, and the
-  `types.Server` built from a table without errors
+  `types.Server` built from a table without errors; the program that its `command` names, or a warning
 - `server_store`: the file itself, safe under concurrent writers
 - `document_text`: the text of config files in JSON, TOML and YAML, parsed and changed in place
 - `project_file`: the `.mcp.json` of a project, whether it was approved, and what people are told about it
 - `expansion`: references become values when a server is started; how many are started at the same time
-- `server_program`: the program that a server's `command` names, found before a start, or a warning
 - `interchange/`: the config files of other clients, for import and export
 - `display`: a server with its secrets masked
 - `server_egress`: whether pflow may connect to a server

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.registries import Registry
     from pflow_mcp_plugin.contract.runners import Runner
     from pflow_mcp_plugin.contract.suggestions import Suggestion
-    from pflow_mcp_plugin.terminal.tables import Table
+    from pflow_mcp_plugin.terminal.looks import Table
 
     Shown = str | tuple[str | Table, ...]
 

@@ -14,7 +14,7 @@ import attrs
 from pflow_mcp_plugin.catalog.tool_catalog import forget_failure, keep_failure
 from pflow_mcp_plugin.catalog.tool_file import READ_RESOURCE, ToolFile
 from pflow_mcp_plugin.config.expansion import Lookup
-from pflow_mcp_plugin.config.server_program import kept_program
+from pflow_mcp_plugin.config.server_schema import kept_program
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.servers import Servers, launch
 from pflow_mcp_plugin.errors import ConnectionFailed, McpError, Where

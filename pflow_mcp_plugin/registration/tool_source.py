@@ -127,7 +127,7 @@ class ToolSource:
 
     def unmet(self, uses: Iterable[NodeUse]) -> Iterator[Problem]:
         """Yield an error for each server of this source's nodes whose program is missing; starts none."""
-        from pflow_mcp_plugin.config.server_program import advise
+        from pflow_mcp_plugin.config.server_schema import advise
 
         found = filter(None, map(self._catalog.find, dict.fromkeys(use.entry.node for use in uses)))
         for name in dict.fromkeys(record.server for record in found):

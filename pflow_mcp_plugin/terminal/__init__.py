@@ -1,8 +1,7 @@
 """Text on a terminal; a leaf below all rooms that print.
 
 - `looks`: text for people, with what is hidden in it escaped; how wide text is, cut, padded or broken to a
-  width; its colours, and whether to use any
+  width; its colours, and whether to use any; the tables of reports
 - `phrases`: times, counts and lists in words; what may be meant by an unknown name
-- `tables`: the tables of reports
 - `live_lines`: lines at the bottom about what happens now
 """

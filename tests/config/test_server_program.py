@@ -5,7 +5,7 @@ import sys
 import pytest
 from system_limits import ordinary_user
 
-from pflow_mcp_plugin.config.server_program import advise, find_program, kept_program
+from pflow_mcp_plugin.config.server_schema import advise, find_program, kept_program
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.types import Server
 

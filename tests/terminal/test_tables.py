@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pflow_mcp_plugin.contract import Report
-from pflow_mcp_plugin.terminal.looks import text_width
-from pflow_mcp_plugin.terminal.tables import Column, Table
+from pflow_mcp_plugin.terminal.looks import Column, Table, text_width
 
 SERVERS = Table(
     columns=(

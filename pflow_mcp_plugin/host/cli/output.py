@@ -18,7 +18,7 @@ from pflow_mcp_plugin.terminal.phrases import count_text, names_text
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject
-    from pflow_mcp_plugin.terminal.tables import Cell, Column
+    from pflow_mcp_plugin.terminal.looks import Cell, Column
 
 SCHEMA = 1
 """Version of the JSON envelope that is printed."""
@@ -158,7 +158,7 @@ def table_report(
     beside: Mapping[str, object] | None = None,
 ) -> Report:
     """Return the report of a listing command: a table, or `nothing` if it is empty, then further lines."""
-    from pflow_mcp_plugin.terminal.tables import Table  # few commands list anything
+    from pflow_mcp_plugin.terminal.looks import Table  # few commands list anything
 
     shown = Table(columns=columns, rows=list(rows)) if data else nothing
     return Report(data=data, text=(shown, *after), beside=beside or {})
