@@ -8,7 +8,9 @@ a joiner between Persian or Indic letters, the joiners and selectors inside an e
 Hebrew or Arabic.
 
 Reports, messages on standard error and tables go through `printable` when they are printed. `one_line` is for
-values from elsewhere inside a line, such as a tool's name: a line end in one could forge the next line. Tables have aligned columns, cut to fit a terminal; elsewhere only long prose is cut.
+values from elsewhere inside a line, such as a tool's name: a line end in one could forge the next line.
+
+Tables have aligned columns, cut to fit a terminal; elsewhere only long prose is cut.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.contract import (
     NodeRef,
     PflowError,
     Problem,
-    commands,
+    hosts,
     libraries,
     run_requests,
     runners,
@@ -60,8 +60,8 @@ SAMPLES = {
 }
 """What a parameter may be given, by its name; others take any text."""
 PARTICULAR = {
-    commands.Command: {"path": ("mcp", "add")},
-    commands.Report: {"error": errors.CallFailed("no", where=WHERE, code=1)},
+    hosts.Command: {"path": ("mcp", "add")},
+    hosts.Report: {"error": errors.CallFailed("no", where=WHERE, code=1)},
     run_requests.Outcome: {"error": PflowError("no", details={"a": 1})},
     exchange.CallResult: {"content": ({"type": "text", "text": "x"},), "structured": {"a": 1}},
     suggestions.Suggestion: {"value": "--flag", "type": "stem"},
@@ -247,4 +247,4 @@ def test_values_are_compared_hashed_and_shown_by_their_fields():
     assert {one, Problem(message="gone", line=1)} == {one}
     assert one != Problem(message="gone")
     assert one != "gone"
-    assert repr(commands.Report(data=1)).startswith("Report(data=1, text='', is_data=False, error=None")
+    assert repr(hosts.Report(data=1)).startswith("Report(data=1, text='', is_data=False, error=None")
