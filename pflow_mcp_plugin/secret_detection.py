@@ -59,7 +59,7 @@ _REFERENCES_ONLY = (
 
 
 def mask(value: str) -> str:
-    """Return a configured value masked as `****`, secret or not; only references are kept.
+    """Return a configured value, which may be a secret, masked as `****`; only references are kept.
 
     A value that is only `${...}` references (perhaps after an auth scheme, as in
     `Bearer ${TOKEN}`) stays as it is, except that defaults in the references are masked. Any other

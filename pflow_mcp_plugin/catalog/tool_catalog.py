@@ -343,7 +343,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
     Nothing else in it is from its server.
     """
     from pflow_mcp_plugin.schemas.schema_reader import declaration
-    from pflow_mcp_plugin.terminal.phrases import count_text
+    from pflow_mcp_plugin.terminal.human_units import count_text
 
     name = node.removeprefix(naming.node_name(head.server, "x")[:-1])
     takes = count_text(len(declaration(tool.input_schema).properties), "argument")

@@ -19,8 +19,8 @@ import attrs
 
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.contract.validators import ByFields
-from pflow_mcp_plugin.storage.documents import as_string, as_strings, as_table
 from pflow_mcp_plugin.storage.files import refuse_newer
+from pflow_mcp_plugin.storage.json_and_toml import as_string, as_strings, as_table
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.discovery.servers import approve_launches, catalog, server_store
 from pflow_mcp_plugin.secret_detection import tokens
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import one_line
-from pflow_mcp_plugin.terminal.phrases import count_text
 from pflow_mcp_plugin.types import Server, ServerPreset
 from pflow_mcp_plugin.variable_references import references
 

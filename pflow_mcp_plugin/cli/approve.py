@@ -25,8 +25,8 @@ from pflow_mcp_plugin.discovery.servers import (
     server_store,
     servers,
 )
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import one_line
-from pflow_mcp_plugin.terminal.phrases import count_text
 from pflow_mcp_plugin.trust import pins as approvals
 from pflow_mcp_plugin.trust import tool_difference
 from pflow_mcp_plugin.trust.launch_identity import same

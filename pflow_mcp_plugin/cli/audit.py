@@ -12,8 +12,8 @@ import click
 from pflow_mcp_plugin.cli.command_arguments import servers
 from pflow_mcp_plugin.contract import Host, PflowError, Report
 from pflow_mcp_plugin.discovery.servers import catalog, server_store
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import one_line
-from pflow_mcp_plugin.terminal.phrases import count_text
 from pflow_mcp_plugin.types import ToolFilter
 
 if TYPE_CHECKING:

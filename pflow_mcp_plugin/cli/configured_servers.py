@@ -20,7 +20,7 @@ from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice, errors_in
 from pflow_mcp_plugin.discovery.servers import catalog, forget_stderr, server_store, servers
 from pflow_mcp_plugin.errors import McpError
-from pflow_mcp_plugin.storage.documents import decode_toml
+from pflow_mcp_plugin.storage.json_and_toml import decode_toml
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.cli.auth import StoredSignIns

@@ -23,8 +23,8 @@ from pflow_mcp_plugin.config.server_store import ServerStore
 from pflow_mcp_plugin.contract import Host, PflowError, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice
 from pflow_mcp_plugin.discovery.servers import approve_launches, server_store
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import one_line
-from pflow_mcp_plugin.terminal.phrases import count_text
 
 _EPILOG = (
     f"Clients: {', '.join(CLIENTS)}. A FILE may also be a server.json of the MCP Registry, the "

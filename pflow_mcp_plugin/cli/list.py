@@ -15,8 +15,8 @@ from pflow_mcp_plugin.config.server_schema import advise
 from pflow_mcp_plugin.contract import Host, Problem, Report
 from pflow_mcp_plugin.contract.problems import advice, errors_in, problem_of
 from pflow_mcp_plugin.discovery.servers import catalog, server_store
+from pflow_mcp_plugin.terminal.human_units import age_text, count_text
 from pflow_mcp_plugin.terminal.looks import Cell, Column, Table
-from pflow_mcp_plugin.terminal.phrases import age_text, count_text
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.catalog.tool_file import ToolFile

@@ -23,8 +23,8 @@ from pflow_mcp_plugin.injection import used_tools
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.server.served_tool import runner_of
 from pflow_mcp_plugin.server.workflow_argument import found_workflow
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import one_line
-from pflow_mcp_plugin.terminal.phrases import count_text
 
 _UNAPPROVED = "Some tools are not approved and cannot be locked"
 

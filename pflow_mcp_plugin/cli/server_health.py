@@ -25,8 +25,8 @@ from pflow_mcp_plugin.discovery.servers import (
 )
 from pflow_mcp_plugin.errors import ConnectionFailed
 from pflow_mcp_plugin.exchange import Listing
+from pflow_mcp_plugin.terminal.human_units import duration_text
 from pflow_mcp_plugin.terminal.looks import one_line, printable
-from pflow_mcp_plugin.terminal.phrases import duration_text
 from pflow_mcp_plugin.trust import tool_difference
 
 _PHASES = ("start", "handshake", "list")

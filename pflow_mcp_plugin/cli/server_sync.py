@@ -38,6 +38,7 @@ from pflow_mcp_plugin.discovery.tool_sync import ListTools, Synced
 from pflow_mcp_plugin.discovery.tool_sync import sync as sync_all
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.registration.tool_source import ToolSource
+from pflow_mcp_plugin.terminal.human_units import count_text, duration_text, running_text
 from pflow_mcp_plugin.terminal.live_lines import SOON, LiveLines, spinner
 from pflow_mcp_plugin.terminal.looks import (
     Column,
@@ -49,7 +50,6 @@ from pflow_mcp_plugin.terminal.looks import (
     printable,
     text_width,
 )
-from pflow_mcp_plugin.terminal.phrases import count_text, duration_text, running_text
 from pflow_mcp_plugin.trust.launch_identity import difference, same
 from pflow_mcp_plugin.trust.launch_identity import shown as shown_launch
 from pflow_mcp_plugin.trust.pins import NOTHING

@@ -22,8 +22,8 @@ from pflow_mcp_plugin.registration.tool_entry import entry as make_entry
 from pflow_mcp_plugin.registration.tool_source import ToolSource
 from pflow_mcp_plugin.schemas.schema_outline import limits, outline, sample
 from pflow_mcp_plugin.schemas.schema_reader import ANY, SchemaDocument
+from pflow_mcp_plugin.terminal.human_units import age_text
 from pflow_mcp_plugin.terminal.looks import Cell, Column, Table, barred_lines, one_line
-from pflow_mcp_plugin.terminal.phrases import age_text
 from pflow_mcp_plugin.trust.tool_approval import withheld
 from pflow_mcp_plugin.types import Server, ToolRecord, plain_version
 

@@ -13,7 +13,7 @@ import attrs
 
 from pflow_mcp_plugin.exchange import Launch, Listing
 from pflow_mcp_plugin.redaction import Redactor, unusual
-from pflow_mcp_plugin.terminal.phrases import names_text
+from pflow_mcp_plugin.terminal.human_units import names_text
 from pflow_mcp_plugin.types import ServerInfo, Tool
 
 _MAX_PAGES = 100

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.storage.documents import (
+from pflow_mcp_plugin.storage.json_and_toml import (
     PIECE,
     corrupt_after,
     decode_toml,

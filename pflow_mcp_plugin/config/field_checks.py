@@ -51,7 +51,7 @@ def join(path: str, key: str) -> str:
 
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return the known field name most similar to a word, an empty string if none is."""
-    from pflow_mcp_plugin.terminal.phrases import closest
+    from pflow_mcp_plugin.terminal.similar_names import closest
 
     return next(iter(closest(word.lower(), known, cutoff)), "")
 

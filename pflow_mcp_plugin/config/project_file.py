@@ -22,7 +22,7 @@ from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Paths, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, errors_in, fault, problem_of
-from pflow_mcp_plugin.storage.documents import is_too_deep
+from pflow_mcp_plugin.storage.json_and_toml import is_too_deep
 from pflow_mcp_plugin.terminal.looks import one_line
 from pflow_mcp_plugin.types import Server
 

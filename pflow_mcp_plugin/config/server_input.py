@@ -22,8 +22,8 @@ from pflow_mcp_plugin.config import display, server_schema
 from pflow_mcp_plugin.contract import PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice
-from pflow_mcp_plugin.storage.documents import decode_toml, is_too_deep, json_hint
-from pflow_mcp_plugin.terminal.phrases import count_text
+from pflow_mcp_plugin.storage.json_and_toml import decode_toml, is_too_deep, json_hint
+from pflow_mcp_plugin.terminal.human_units import count_text
 
 URLS = ("serverUrl", "httpUrl")
 """Names that other clients use for `url`; the name implies the transport."""

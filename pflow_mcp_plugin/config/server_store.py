@@ -19,7 +19,7 @@ from pflow_mcp_plugin.config.server_schema import mapping
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.problems import advice, errors_in, problem_of
 from pflow_mcp_plugin.errors import McpError, Where
-from pflow_mcp_plugin.storage.documents import decode_toml, encode_toml, is_same, toml_comments
+from pflow_mcp_plugin.storage.json_and_toml import decode_toml, encode_toml, is_same, toml_comments
 from pflow_mcp_plugin.types import NetworkRules
 
 if TYPE_CHECKING:  # few folders have a project's file

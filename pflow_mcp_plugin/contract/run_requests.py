@@ -13,7 +13,7 @@ import attrs
 from pflow_mcp_plugin.contract.json_types import JSONObject
 from pflow_mcp_plugin.contract.problems import PflowError, Problem
 from pflow_mcp_plugin.contract.validators import each, flag, items, one_of, text, valid_name
-from pflow_mcp_plugin.terminal.phrases import seconds_in
+from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 
 class Closeable(Protocol):

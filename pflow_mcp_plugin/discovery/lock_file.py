@@ -21,9 +21,9 @@ from pflow_mcp_plugin.config.field_checks import Check, join, kind_of, refuse_er
 from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
 from pflow_mcp_plugin.contract.problems import advice, fault
-from pflow_mcp_plugin.storage.documents import decode_toml, encode_toml
+from pflow_mcp_plugin.storage.json_and_toml import decode_toml, encode_toml
 from pflow_mcp_plugin.terminal.looks import one_line
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 from pflow_mcp_plugin.trust.launch_identity import launch_identity
 from pflow_mcp_plugin.types import Server, Tool
 

@@ -139,7 +139,7 @@ def with_startup_timeout(ready: Launch, seconds: float | None) -> Launch:
 
 
 def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
-    """Return the server store that commands work with, from the host, and report its warnings to the host."""
+    """Of the servers of a host, return the store, and report its warnings to the host."""
     store = servers(host.paths).store
     for problem in store.notices(duplicates=duplicates):
         host.report(problem)
@@ -147,17 +147,17 @@ def server_store(host: Host, *, duplicates: bool = False) -> ServerStore:
 
 
 def catalog(host: Host) -> Catalog:
-    """Return the catalog of synced tools that `pflow mcp` commands work with."""
+    """Of the servers of a host, return the catalog: what was synced of each."""
     return servers(host.paths).catalog
 
 
 def pins(host: Host) -> Pins:
-    """Return the pins for a command: what was approved of each server."""
+    """Of the servers of a host, return the pins: what was approved of each."""
     return servers(host.paths).pins
 
 
 def open_pool(host: Host) -> Pool:
-    """Return a new pool for a command, which closes it; the host reports its warnings."""
+    """Return a new pool for the servers of a host, which reports its warnings; whoever asked closes it."""
     from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.contract import Problem
 
@@ -169,7 +169,7 @@ def open_pool(host: Host) -> Pool:
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
-    """For several commands: approve, in the host's pins, the launches of servers that they wrote or showed.
+    """Approve the launches of servers of a host that a command wrote or showed.
 
     The names in `new` were free: what is left of former servers with these names is deleted first.
     """
@@ -181,7 +181,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Return, for a command, the identity of a server's launch by the host's current config and variables."""
+    """Return the identity of the launch of one of a host's servers, by its current config and variables."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -201,14 +201,14 @@ def _forget_former(host: Host, name: str) -> None:
 
 
 def forget_stderr(host: Host, name: str) -> None:
-    """For several commands: delete a server's stderr files, as it is removed or another gets its name."""
+    """Delete the stderr files of one of a host's servers, as it is removed or another gets its name."""
     from shutil import rmtree
 
     rmtree(stderr_folder(host.paths) / naming.server_name(name), ignore_errors=True)
 
 
 def lookup(host: Host) -> Lookup:
-    """Return what looks up variables for a command: in the environment, then in the host's settings."""
+    """Return what looks up variables for the servers of a host: in the environment, then in its settings."""
     from pflow_mcp_plugin.config.expansion import VariableLookup
 
     return VariableLookup(host.settings)

@@ -159,7 +159,7 @@ def _refuse_unknown(target: Target, arguments: JSONObject) -> None:
     approved = target.approved
     for name in arguments:
         if name not in target.declared.properties and name not in approved:
-            from pflow_mcp_plugin.terminal.phrases import did_you_mean
+            from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
             where = target.where._replace(phase="arguments")
             raise McpError(

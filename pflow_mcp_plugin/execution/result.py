@@ -22,7 +22,7 @@ from pflow_mcp_plugin.execution.failure_actions import action_of, wait_of
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_reader import CONTENT_BLOCKS, ResultForm
 from pflow_mcp_plugin.storage import StoreError
-from pflow_mcp_plugin.storage.documents import is_same, strict_json
+from pflow_mcp_plugin.storage.json_and_toml import is_same, strict_json
 
 _SCALARS = (str, int, float, type(None))
 _LONGEST_MESSAGE = 4000

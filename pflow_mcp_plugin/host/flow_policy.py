@@ -26,7 +26,7 @@ from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.entries import Effect
 from pflow_mcp_plugin.contract.problems import fault, refused
 from pflow_mcp_plugin.storage import StoreError, read_regular
-from pflow_mcp_plugin.terminal.phrases import closest, did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import closest, did_you_mean
 
 POLICY_FILE = "pflow.toml"
 """The name of the policy's file in the user's config folder."""
@@ -96,7 +96,7 @@ def read_toml(path: Path) -> Mapping[str, Any] | None:
         return None
     except OSError as error:
         raise StoreError(path, error.strerror or str(error)) from error
-    from pflow_mcp_plugin.storage.documents import decode_toml
+    from pflow_mcp_plugin.storage.json_and_toml import decode_toml
 
     try:
         return decode_toml(path, read_regular(path, own=True))

@@ -19,7 +19,8 @@ from pathlib import Path
 from pflow_mcp_plugin.contract import Entry, PflowError, Problem, RunOptions
 from pflow_mcp_plugin.contract.problems import advice, fault, refused
 from pflow_mcp_plugin.host.flow_policy import POLICY_FILE, policy_table
-from pflow_mcp_plugin.terminal.phrases import count_text, did_you_mean
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 TABLE = "limits"
 """The table of `pflow.toml` with the limits."""

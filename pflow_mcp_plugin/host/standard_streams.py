@@ -269,7 +269,7 @@ def to_json(value: object, *, strict: bool = False) -> str:
         end_if_interrupted(error)
         if strict and not isinstance(error, TypeError | ValueError | RecursionError):
             raise
-        from pflow_mcp_plugin.storage.documents import plain_json
+        from pflow_mcp_plugin.storage.json_and_toml import plain_json
 
         def failed(raised: BaseException) -> None:
             end_if_interrupted(raised)

@@ -22,7 +22,7 @@ from pflow_mcp_plugin.storage import (
     read_own,
     write_atomic,
 )
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 
 @attrs.frozen

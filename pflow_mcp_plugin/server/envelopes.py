@@ -16,7 +16,7 @@ from pflow_mcp_plugin.contract.problems import EXIT_CODES
 from pflow_mcp_plugin.redaction import Redactor, unusual
 from pflow_mcp_plugin.secret_detection import is_secret, tokens, within
 from pflow_mcp_plugin.server.served_tool import Claims
-from pflow_mcp_plugin.storage.documents import is_too_deep, plain_json
+from pflow_mcp_plugin.storage.json_and_toml import is_too_deep, plain_json
 
 ANY_OBJECT: JSONObject = {"type": "object"}
 FLAG: JSONObject = {"type": "boolean"}

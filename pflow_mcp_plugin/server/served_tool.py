@@ -27,7 +27,7 @@ from pflow_mcp_plugin.contract.json_types import PYTHON_TYPES, JSONObject
 from pflow_mcp_plugin.contract.problems import errors_in
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.terminal.looks import abbreviated
-from pflow_mcp_plugin.terminal.phrases import closest
+from pflow_mcp_plugin.terminal.similar_names import closest
 
 _MOST_STEPS = 10
 _CALLS = (

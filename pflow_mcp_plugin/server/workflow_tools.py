@@ -39,7 +39,7 @@ from pflow_mcp_plugin.server.served_tool import (
     traces_of,
 )
 from pflow_mcp_plugin.server.workflow_argument import MOST_BYTES, given_workflow
-from pflow_mcp_plugin.terminal.phrases import count_text
+from pflow_mcp_plugin.terminal.human_units import count_text
 
 
 def discover(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObject:

@@ -3,8 +3,8 @@
 - `files`: the folders that pflow uses; the exceptions, each with the path of its file; reading regular files
   only, up to a limit, or, on demand, pipes, terminals and devices; who else could have written a file
 - `atomic_files`: reading, locking, atomic writing, and removing
-- `documents`: JSON and TOML decoded strictly, with the place of a mistake, encoded and compared; JSON objects
-  in files, changed under a lock; how deep a document may be nested
+- `json_and_toml`: JSON and TOML decoded strictly, with the place of a mistake, encoded and compared; JSON
+  objects in files, changed under a lock; how deep a document may be nested
 """
 
 from pflow_mcp_plugin.storage.atomic_files import (
@@ -28,7 +28,6 @@ from pflow_mcp_plugin.storage.atomic_files import (
     write_output,
     write_regular,
 )
-from pflow_mcp_plugin.storage.documents import JsonStore, decode_json, encode_json
 from pflow_mcp_plugin.storage.files import (
     LIMIT,
     CorruptFile,
@@ -46,6 +45,7 @@ from pflow_mcp_plugin.storage.files import (
     require_regular,
     write_special,
 )
+from pflow_mcp_plugin.storage.json_and_toml import JsonStore, decode_json, encode_json
 
 __all__ = [
     "LIMIT",

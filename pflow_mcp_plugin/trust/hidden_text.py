@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import hidden_places, printable, runs_right_to_left
-from pflow_mcp_plugin.terminal.phrases import count_text
 from pflow_mcp_plugin.types import Tool
 
 Rule = Literal[

@@ -18,8 +18,8 @@ import attrs
 from pflow_mcp_plugin import storage
 from pflow_mcp_plugin.catalog.tool_file import ToolFile, tool_from_json, tool_to_json
 from pflow_mcp_plugin.contract.json_types import JSON, JSONObject
-from pflow_mcp_plugin.storage.documents import as_string, as_table
 from pflow_mcp_plugin.storage.files import refuse_newer
+from pflow_mcp_plugin.storage.json_and_toml import as_string, as_table
 from pflow_mcp_plugin.terminal.looks import one_line
 from pflow_mcp_plugin.trust import launch_identity, tool_difference
 from pflow_mcp_plugin.trust.hidden_text import Text, hidden_text, texts

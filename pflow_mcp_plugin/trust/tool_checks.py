@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from pflow_mcp_plugin import naming, storage
 from pflow_mcp_plugin.catalog.tool_catalog import Catalog
 from pflow_mcp_plugin.schemas.schema_reader import table_of
-from pflow_mcp_plugin.terminal.phrases import names_text
+from pflow_mcp_plugin.terminal.human_units import names_text
 from pflow_mcp_plugin.trust.hidden_text import Finding, Rule, Text, hidden_text, texts
 from pflow_mcp_plugin.trust.name_index import Named, NameIndex, index_names, is_unmistakable, shapes
 from pflow_mcp_plugin.types import Tool

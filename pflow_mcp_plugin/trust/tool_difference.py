@@ -19,7 +19,7 @@ import attrs
 
 from pflow_mcp_plugin.catalog import json_values
 from pflow_mcp_plugin.contract.json_types import JSON
-from pflow_mcp_plugin.storage.documents import is_same
+from pflow_mcp_plugin.storage.json_and_toml import is_same
 from pflow_mcp_plugin.terminal.looks import escape, one_line
 from pflow_mcp_plugin.trust.name_index import plain_form
 from pflow_mcp_plugin.trust.tool_claims import HINTS, changed_claims

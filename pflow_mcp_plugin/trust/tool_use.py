@@ -30,7 +30,7 @@ from pflow_mcp_plugin.schemas.schema_reader import (
     table_of,
     unwrapped,
 )
-from pflow_mcp_plugin.storage.documents import is_same
+from pflow_mcp_plugin.storage.json_and_toml import is_same
 from pflow_mcp_plugin.terminal.looks import one_line
 from pflow_mcp_plugin.trust.tool_claims import worse_hints
 from pflow_mcp_plugin.types import Tool, ToolRecord

@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract import Paths
 from pflow_mcp_plugin.errors import McpError, Where
 from pflow_mcp_plugin.network.egress import refusal_of_url
 from pflow_mcp_plugin.storage import CorruptFile
-from pflow_mcp_plugin.storage.documents import decode_toml, encode_toml
+from pflow_mcp_plugin.storage.json_and_toml import decode_toml, encode_toml
 
 SAY = {"command": "say"}
 WEB = {"type": "http", "url": "https://mcp.example.com/"}

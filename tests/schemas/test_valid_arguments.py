@@ -18,7 +18,7 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.validators import is_reserved
 from pflow_mcp_plugin.nodes import class_for
 from pflow_mcp_plugin.schemas.schema_reader import declaration
-from pflow_mcp_plugin.storage.documents import is_same
+from pflow_mcp_plugin.storage.json_and_toml import is_same
 from pflow_mcp_plugin.types import Tool
 
 SERVERS = {server.name: server.tools for server in livemcpbench.servers()}

@@ -35,8 +35,8 @@ from pflow_mcp_plugin.client.oauth.token_endpoint import (
     seconds_of,
 )
 from pflow_mcp_plugin.client.request_failures import NoAccessToken
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import one_line
-from pflow_mcp_plugin.terminal.phrases import count_text
 
 _IF_UNKNOWN = """If the page says that it does not know the client, press Ctrl-C, and register another one:
   pflow mcp logout {name}

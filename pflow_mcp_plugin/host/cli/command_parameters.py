@@ -12,7 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from pflow_mcp_plugin.contract import PflowError
-from pflow_mcp_plugin.terminal.phrases import DURATION, seconds_in
+from pflow_mcp_plugin.terminal.human_units import DURATION, seconds_in
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import RunOptions

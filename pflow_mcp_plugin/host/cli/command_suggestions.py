@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import click
 
-from pflow_mcp_plugin.terminal.phrases import closest
+from pflow_mcp_plugin.terminal.similar_names import closest
 
 _MOST = 5
 _SHOW = "show"

@@ -20,8 +20,9 @@ from pflow_mcp_plugin.host.plugins import entry_points, is_own_script, own_distr
 from pflow_mcp_plugin.host.registry.node_sources import SavedEntries, asked
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.secret_detection import mask
+from pflow_mcp_plugin.terminal.human_units import age_text, count_text
 from pflow_mcp_plugin.terminal.looks import Column
-from pflow_mcp_plugin.terminal.phrases import age_text, count_text, did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.result_cache import ResultCache, Usage

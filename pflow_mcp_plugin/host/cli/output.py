@@ -13,8 +13,8 @@ from pflow_mcp_plugin.contract.problems import described, errors_in
 from pflow_mcp_plugin.host.foreign_code import foreign_code
 from pflow_mcp_plugin.host.standard_streams import Streams, to_json
 from pflow_mcp_plugin.storage import write_output
+from pflow_mcp_plugin.terminal.human_units import count_text, names_text
 from pflow_mcp_plugin.terminal.looks import continued
-from pflow_mcp_plugin.terminal.phrases import count_text, names_text
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract.json_types import JSONObject

@@ -16,8 +16,8 @@ from pflow_mcp_plugin.host.planning.plan import Plan
 from pflow_mcp_plugin.host.planning.planner import Planner, PlanOptions
 from pflow_mcp_plugin.host.standard_streams import is_terminal, to_json, write
 from pflow_mcp_plugin.host.workflow_name import check_name
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import Column, Table, columns_of
-from pflow_mcp_plugin.terminal.phrases import count_text
 
 _SHOWN = 10
 """The maximum number of candidates that an explanation lists."""

@@ -22,8 +22,8 @@ from pflow_mcp_plugin.host.cli.command_parameters import (
 )
 from pflow_mcp_plugin.host.cli.output import findings_report, table_report
 from pflow_mcp_plugin.host.standard_streams import printed, to_json
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import Column, Table, abbreviated, barred_lines
-from pflow_mcp_plugin.terminal.phrases import count_text
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery, Entry, Host, ValuePath

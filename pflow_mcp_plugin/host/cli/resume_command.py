@@ -29,7 +29,7 @@ from pflow_mcp_plugin.host.running.verification import try_recipes
 from pflow_mcp_plugin.host.standard_streams import is_terminal
 from pflow_mcp_plugin.host.workflow import WorkflowPlace
 from pflow_mcp_plugin.host.workflow.workflow_text import locating
-from pflow_mcp_plugin.storage.documents import strict_json
+from pflow_mcp_plugin.storage.json_and_toml import strict_json
 from pflow_mcp_plugin.terminal.looks import Column, Table, abbreviated, printable
 
 if TYPE_CHECKING:

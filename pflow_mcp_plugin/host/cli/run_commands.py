@@ -39,7 +39,7 @@ from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.storage import is_descriptor
 from pflow_mcp_plugin.terminal.looks import Column, Table, printable
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.terminal_display import Detail

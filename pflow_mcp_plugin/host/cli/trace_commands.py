@@ -29,8 +29,9 @@ from pflow_mcp_plugin.host.trace_files import (
     traced_steps,
 )
 from pflow_mcp_plugin.schemas.schema_reader import table_of
+from pflow_mcp_plugin.terminal.human_units import age_text, count_text, duration_text
 from pflow_mcp_plugin.terminal.looks import Cell, Column, Look, Table, abbreviated, barred_lines
-from pflow_mcp_plugin.terminal.phrases import age_text, count_text, did_you_mean, duration_text
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 _COLUMNS = (
     Column(title="RUN", whole=True),

@@ -21,8 +21,8 @@ from pflow_mcp_plugin.host.workflow.findings import refusal
 from pflow_mcp_plugin.host.workflow.workflow_text import placed, read_text, to_yaml
 from pflow_mcp_plugin.host.workflow_name import is_name, suggested_name
 from pflow_mcp_plugin.storage import write_output
+from pflow_mcp_plugin.terminal.human_units import age_text
 from pflow_mcp_plugin.terminal.looks import Cell, Column
-from pflow_mcp_plugin.terminal.phrases import age_text
 
 FIRST_WORKFLOW = """\
 # A workflow: nodes, and edges that set their order. Check it with `pflow validate`.

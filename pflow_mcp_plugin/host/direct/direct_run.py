@@ -39,7 +39,7 @@ from pflow_mcp_plugin.host.workflow import STILL_TO_COME, Compiled, opened
 from pflow_mcp_plugin.host.workflow.coercion import alternatives
 from pflow_mcp_plugin.host.workflow.findings import unwritten
 from pflow_mcp_plugin.terminal.looks import one_line
-from pflow_mcp_plugin.terminal.phrases import first_meant
+from pflow_mcp_plugin.terminal.similar_names import first_meant
 
 
 @attrs.frozen(eq=False, repr=False)

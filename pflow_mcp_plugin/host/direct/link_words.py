@@ -13,7 +13,7 @@ from pflow_mcp_plugin.contract.problems import problem_of
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS, USUAL_TTL
 from pflow_mcp_plugin.host.standard_streams import input_text
 from pflow_mcp_plugin.storage import read_named
-from pflow_mcp_plugin.storage.documents import strict_json
+from pflow_mcp_plugin.storage.json_and_toml import strict_json
 
 SEPARATORS = ("then", ">>")
 """The words between two nodes; a shell takes an unquoted `>>` for itself."""

@@ -36,7 +36,7 @@ from pflow_mcp_plugin.host.workflow.coercion import (
 )
 from pflow_mcp_plugin.host.workflow.findings import cut, listing
 from pflow_mcp_plugin.host.workflow.templates import item_of, lone
-from pflow_mcp_plugin.terminal.phrases import closest, did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import closest, did_you_mean
 
 STDIN = "${stdin}"
 """The template of the program's piped input."""

@@ -30,7 +30,7 @@ from pflow_mcp_plugin.storage import (
     sweep,
     temporary_name,
 )
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 MOST_FILES = 100_000
 """The most files that one `list-files` may find."""

@@ -24,7 +24,7 @@ from pflow_mcp_plugin.network.egress import RESOURCE, refusal_of_url
 from pflow_mcp_plugin.network.http_headers import FRAMING
 from pflow_mcp_plugin.storage import require_regular
 from pflow_mcp_plugin.terminal.looks import abbreviated
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.nodes.http_request import HttpAnswer, HttpCall, HttpEndpoint

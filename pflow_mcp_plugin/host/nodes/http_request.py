@@ -35,7 +35,7 @@ from pflow_mcp_plugin.network.content_codings import ACCEPTED, decompressed
 from pflow_mcp_plugin.network.egress import HostRefused, is_same_origin
 from pflow_mcp_plugin.network.http_headers import media_type, next_link, retry_after
 from pflow_mcp_plugin.storage import open_regular, replaced_regular
-from pflow_mcp_plugin.storage.documents import strict_json
+from pflow_mcp_plugin.storage.json_and_toml import strict_json
 from pflow_mcp_plugin.terminal.looks import one_line
 
 MOST_REDIRECTS = 10

@@ -15,7 +15,7 @@ from pflow_mcp_plugin.host.language_model import (
 )
 from pflow_mcp_plugin.host.nodes.value_nodes import OutputsNode, argument
 from pflow_mcp_plugin.host.workflow.templates import as_text
-from pflow_mcp_plugin.storage.documents import strict_json
+from pflow_mcp_plugin.storage.json_and_toml import strict_json
 from pflow_mcp_plugin.terminal.looks import abbreviated
 
 _SHOWN = 200

@@ -20,7 +20,7 @@ from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, as_text, lone, parse
 from pflow_mcp_plugin.host.workflow.workflow_reads import READS
 from pflow_mcp_plugin.processes.system_calls import too_long
-from pflow_mcp_plugin.storage.documents import strict_json
+from pflow_mcp_plugin.storage.json_and_toml import strict_json
 
 TIMEOUT = 300.0
 """Seconds, if the workflow does not set a timeout."""

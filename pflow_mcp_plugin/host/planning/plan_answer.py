@@ -25,7 +25,7 @@ from pflow_mcp_plugin.host.workflow.coercion import READER, TypeMismatch, coerce
 from pflow_mcp_plugin.host.workflow.templates import lone
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_reader import list_of, table_of
-from pflow_mcp_plugin.storage.documents import is_too_deep
+from pflow_mcp_plugin.storage.json_and_toml import is_too_deep
 
 _LONGEST = 400_000
 """The number of characters of an answer that are read."""

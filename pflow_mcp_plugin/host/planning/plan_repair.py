@@ -31,7 +31,7 @@ from pflow_mcp_plugin.host.workflow.templates import lone, named, parse_path, wi
 from pflow_mcp_plugin.host.workflow.workflow_check import Checked, NodeTypes
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec
 from pflow_mcp_plugin.host.workflow.workflow_reads import reads
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 _DESCRIPTION = 160
 _CLOSE = 0.8

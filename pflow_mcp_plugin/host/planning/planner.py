@@ -27,7 +27,7 @@ from pflow_mcp_plugin.host.planning.plan_prompt import (
 )
 from pflow_mcp_plugin.host.planning.plan_repair import PlanRepair
 from pflow_mcp_plugin.schemas.schema_reader import list_of, table_of
-from pflow_mcp_plugin.storage.documents import is_too_deep
+from pflow_mcp_plugin.storage.json_and_toml import is_too_deep
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.registry.discovery import FoundNode

@@ -17,7 +17,7 @@ from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
 from pflow_mcp_plugin.host.registry.node_sources import NAME as SAVED
 from pflow_mcp_plugin.host.registry.node_sources import Memory, Origin, SavedEntries, asked, collect_sources
 from pflow_mcp_plugin.host.shared_parts import shared_part
-from pflow_mcp_plugin.terminal.phrases import closest
+from pflow_mcp_plugin.terminal.similar_names import closest
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery, Entry, Match, NodeUse, Sketch

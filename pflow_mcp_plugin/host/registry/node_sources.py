@@ -15,7 +15,7 @@ from pflow_mcp_plugin.contract import NodeSource, PflowError, Problem
 from pflow_mcp_plugin.contract.problems import advice, problem_of
 from pflow_mcp_plugin.host.plugins import DISABLE_VARIABLE, Plugin, PluginFailed, Plugins, plugin_code
 from pflow_mcp_plugin.storage import CorruptFile, JsonStore, StoreError, encode_json, file_stamp, write_atomic
-from pflow_mcp_plugin.terminal.phrases import names_text
+from pflow_mcp_plugin.terminal.human_units import names_text
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Entry, NodeUse, Sketch

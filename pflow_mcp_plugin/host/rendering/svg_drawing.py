@@ -19,8 +19,8 @@ from pflow_mcp_plugin.host.rendering.html_page import as_html, page
 from pflow_mcp_plugin.host.trace_files import shown_type
 from pflow_mcp_plugin.host.workflow.graph import Graph
 from pflow_mcp_plugin.host.workflow.workflow_document import NodeSpec, split_route
+from pflow_mcp_plugin.terminal.human_units import count_text
 from pflow_mcp_plugin.terminal.looks import ELLIPSIS, cut, text_width
-from pflow_mcp_plugin.terminal.phrases import count_text
 
 _WIDTH, _HEIGHT = 210, 52
 _ACROSS, _DOWN = 270, 118

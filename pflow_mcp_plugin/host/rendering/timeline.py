@@ -20,7 +20,7 @@ from pflow_mcp_plugin.host.trace_files import (
     traced_steps,
 )
 from pflow_mcp_plugin.schemas.schema_reader import list_of
-from pflow_mcp_plugin.terminal.phrases import count_text, duration_text
+from pflow_mcp_plugin.terminal.human_units import count_text, duration_text
 
 _BUSY, _LOST = "86 139 205", "204 51 51"
 """The colours of that row: of items, and of those that failed."""

@@ -40,7 +40,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     resolve,
 )
 from pflow_mcp_plugin.host.workflow.workflow_reads import EVALUATE, READS, expression_params, own_type
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.running.result_reuse import ResultReuse

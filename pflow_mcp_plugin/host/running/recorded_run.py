@@ -27,7 +27,7 @@ from pflow_mcp_plugin.host.running.run_record import UNDECIDED, RecordedStep, Ru
 from pflow_mcp_plugin.host.running.shared_store import NodeAwareSharedStore, StoredValue
 from pflow_mcp_plugin.host.workflow.compilation import Compiled, PlannedNode
 from pflow_mcp_plugin.storage import StoreError
-from pflow_mcp_plugin.terminal.phrases import names_text
+from pflow_mcp_plugin.terminal.human_units import names_text
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Host, Run

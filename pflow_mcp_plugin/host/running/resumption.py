@@ -30,7 +30,7 @@ from pflow_mcp_plugin.host.running.run_record import (
 )
 from pflow_mcp_plugin.host.workflow import WorkflowPlace
 from pflow_mcp_plugin.storage import StoreError
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 _STATES: Mapping[str, State] = {
     "done": "done",

@@ -64,8 +64,8 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import own_type
 from pflow_mcp_plugin.redaction import Redactor
 from pflow_mcp_plugin.schemas.schema_reader import table_of
 from pflow_mcp_plugin.storage import StoreError, decode_json, is_descriptor
-from pflow_mcp_plugin.storage.documents import is_too_deep
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.storage.json_and_toml import is_too_deep
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Decision, NodeOutcome

@@ -17,9 +17,9 @@ import attrs
 
 from pflow_mcp_plugin.host.running.trace_recorder import Preparation, RunWatcher, Step
 from pflow_mcp_plugin.host.trace_files import MARKS, is_skipped, shown_type, step_words
+from pflow_mcp_plugin.terminal.human_units import count_text, duration_text, running_text
 from pflow_mcp_plugin.terminal.live_lines import SOON, LiveLines, spinner
 from pflow_mcp_plugin.terminal.looks import Look, Part, cut, padded, printable, text_width
-from pflow_mcp_plugin.terminal.phrases import count_text, duration_text, running_text
 
 Detail = Literal["brief", "usual", "verbose"]
 """How much is shown: only what happens now; lines for the steps too; or all that nodes say."""

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.contract.json_types import FRIENDLY_NAMES, JSON, NAMES_OF_
 from pflow_mcp_plugin.contract.problems import PortableError
 from pflow_mcp_plugin.host.workflow.findings import cut
 from pflow_mcp_plugin.schemas.schema_outline import BOUNDS
-from pflow_mcp_plugin.storage.documents import Lossy, exact_float, finite_number, is_same, strict_json
+from pflow_mcp_plugin.storage.json_and_toml import Lossy, exact_float, finite_number, is_same, strict_json
 
 _BLANKS = " \t\n\r"
 """The whitespace that JSON allows around a value; `str.strip` removes more."""

@@ -31,7 +31,8 @@ from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, shown
 from pflow_mcp_plugin.host.workflow.templates import TemplateReference, item_among, item_of, lone
 from pflow_mcp_plugin.redaction import REDACTED
 from pflow_mcp_plugin.schemas.schema_reader import placed_at
-from pflow_mcp_plugin.terminal.phrases import count_text, did_you_mean
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 MOST_ITEMS = 1_000
 """The most items of a batch that are looked at before it runs."""

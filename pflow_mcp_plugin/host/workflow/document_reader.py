@@ -32,8 +32,8 @@ from pflow_mcp_plugin.host.workflow.workflow_document import (
     OutputSpec,
     WorkflowDocument,
 )
-from pflow_mcp_plugin.storage.documents import is_too_deep
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.storage.json_and_toml import is_too_deep
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 T = TypeVar("T")
 

@@ -11,8 +11,8 @@ import attrs
 from pflow_mcp_plugin.contract import Kind, PflowError, Problem
 from pflow_mcp_plugin.contract.json_types import NAMES_OF_PYTHON
 from pflow_mcp_plugin.contract.problems import described, refused
+from pflow_mcp_plugin.terminal.human_units import names_text
 from pflow_mcp_plugin.terminal.looks import abbreviated
-from pflow_mcp_plugin.terminal.phrases import names_text
 
 _LONGEST = 60
 """The most characters of a value that a message shows."""

@@ -14,7 +14,7 @@ from pflow_mcp_plugin.host.workflow.findings import Findings, listing
 from pflow_mcp_plugin.host.workflow.workflow_document import EdgeSpec, NodeSpec, WorkflowDocument, split_route
 from pflow_mcp_plugin.host.workflow.workflow_reads import OWN, cases_of, own_type
 from pflow_mcp_plugin.schemas.schema_reader import table_of
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -19,7 +19,7 @@ from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.findings import CLOSE, Findings, at, cut
 from pflow_mcp_plugin.host.workflow.workflow_text import Place, YamlText, placed
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 SECTIONS = ("inputs", "steps", "outputs")
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)?(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)

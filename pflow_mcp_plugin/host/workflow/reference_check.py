@@ -39,7 +39,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     transform_outputs,
 )
 from pflow_mcp_plugin.schemas.schema_reader import table_of
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading

@@ -68,7 +68,7 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     reads,
     values_of,
 )
-from pflow_mcp_plugin.terminal.phrases import did_you_mean, first_meant
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
 
 
 def mapped_source(name: str) -> TemplateReference:

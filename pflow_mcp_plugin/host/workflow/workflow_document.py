@@ -24,7 +24,7 @@ from pflow_mcp_plugin.host.workflow.constructs import Constructs, ExpressionPlac
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, listing
 from pflow_mcp_plugin.schemas.schema_outline import limits
 from pflow_mcp_plugin.schemas.schema_reader import SchemaDocument
-from pflow_mcp_plugin.terminal.phrases import did_you_mean
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 IR_VERSION = "1.0"
 EXTRA = "extra"

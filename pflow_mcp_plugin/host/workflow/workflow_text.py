@@ -25,8 +25,8 @@ from pflow_mcp_plugin.contract.json_types import JSON
 from pflow_mcp_plugin.host.workflow.findings import Findings, at, cut, parts_in, refusal
 from pflow_mcp_plugin.host.workflow.findings import shown as described
 from pflow_mcp_plugin.storage import NotRegular, read_named
-from pflow_mcp_plugin.storage.documents import json_hint
-from pflow_mcp_plugin.terminal.phrases import closest
+from pflow_mcp_plugin.storage.json_and_toml import json_hint
+from pflow_mcp_plugin.terminal.similar_names import closest
 
 MOST_TEXT = 8 << 20
 """The most characters of a text that is loaded as a workflow: in memory, JSON can take 20 times as much."""

@@ -44,8 +44,9 @@ from pflow_mcp_plugin.host.workflow.expressions.functions import (
 )
 from pflow_mcp_plugin.host.workflow.findings import cut, said, shown
 from pflow_mcp_plugin.host.workflow.templates import with_strings
-from pflow_mcp_plugin.storage.documents import is_same, is_too_deep, strict_json
-from pflow_mcp_plugin.terminal.phrases import count_text, did_you_mean
+from pflow_mcp_plugin.storage.json_and_toml import is_same, is_too_deep, strict_json
+from pflow_mcp_plugin.terminal.human_units import count_text
+from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 LONGEST = 4_000
 """The most characters of an expression."""

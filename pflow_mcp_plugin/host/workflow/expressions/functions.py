@@ -31,7 +31,7 @@ from pflow_mcp_plugin.host.workflow.expressions.dates import (
     this_moment,
 )
 from pflow_mcp_plugin.host.workflow.findings import TYPE_WORDS, cut, shown
-from pflow_mcp_plugin.storage.documents import Lossy, is_same, strict_json
+from pflow_mcp_plugin.storage.json_and_toml import Lossy, is_same, strict_json
 
 RETURNS: Mapping[str, str] = {
     **dict.fromkeys(("ceil", "floor", "length"), "int"),

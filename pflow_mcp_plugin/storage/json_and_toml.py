@@ -257,7 +257,7 @@ _JSON_HINTS = (
 
 
 def corrupt_after(path: Path, reason: str, before: str) -> CorruptFile:
-    """Return the error of a corrupt file, with line and column: right after this text."""
+    """Return the error of a file that is not JSON or TOML right after this text, with line and column."""
     line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
     return CorruptFile(path, reason, line=line, column=column)
 

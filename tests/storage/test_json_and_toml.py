@@ -8,7 +8,7 @@ import pytest
 from pflow_mcp_plugin.config import document_text, server_input
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.storage import CorruptFile
-from pflow_mcp_plugin.storage.documents import DEEPEST, decode_toml, is_too_deep
+from pflow_mcp_plugin.storage.json_and_toml import DEEPEST, decode_toml, is_too_deep
 
 MANY = 50_000
 DOTS = "." * 500

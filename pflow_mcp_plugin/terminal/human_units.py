@@ -1,12 +1,9 @@
-"""Phrases in messages for people: counts, lists, durations, ages, and what may be meant by an unknown name.
-
-JSON has numbers and ISO 8601 times instead.
-"""
+"""Counts, lists, durations and ages as people read them; JSON has numbers and ISO 8601 times instead."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -84,33 +81,3 @@ def age_text(moment: datetime | str, now: datetime | None = None) -> str:
         if seconds >= unit:
             return f"{int(seconds // unit)} {word} ago"
     return "just now" if seconds < 10 else f"{int(seconds)} s ago"
-
-
-_MOST_MEANT = 3
-_FAR_BEHIND = 0.3
-"""How much less similar than the closest name another name may be to be suggested too."""
-
-
-def did_you_mean(name: str, known: Iterable[str], otherwise: str = "", *, cutoff: float = 0.6) -> str:
-    """Return `Did you mean ...?` with the known names similar to an unknown one, else `otherwise`."""
-    close = closest(name, known, cutoff)
-    return f"Did you mean {' or '.join(close)}?" if close else otherwise
-
-
-def closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """Return at most three known names for an unknown one: those that begin with it, else similar ones."""
-    from difflib import SequenceMatcher, get_close_matches
-
-    names = list(known)
-    begun = [it for it in names if name and it.startswith(name) and not it.removeprefix(name)[:1].isalnum()]
-    if begun:
-        return sorted(begun, key=len)[:_MOST_MEANT]
-    close = get_close_matches(name, names, _MOST_MEANT, cutoff)
-    likeness = [SequenceMatcher(None, name, it).ratio() for it in close]
-    return [it for it, like in zip(close, likeness, strict=True) if like > likeness[0] - _FAR_BEHIND]
-
-
-def first_meant(step: str) -> str:
-    """Return the first similar name in a suggestion such as `Did you mean a or b?`; empty if none."""
-    found = re.fullmatch(r"Did you mean (\S+?)(?: or .*)?\?", step)
-    return found[1] if found else ""
