@@ -561,6 +561,14 @@ def test_only_regular_files_in_the_folder_are_traces(owned, tmp_path):
             owned.find(run)
 
 
+def test_of_several_runs_with_one_beginning_the_five_newest_are_named(owned):
+    for age in (5, 6):
+        os.utime(Recorder(f"2026-{age}", "wf", Redactor()).write(owned.folder, None), (age, age))
+    with pytest.raises(PflowError, match="7 runs begin with 2026-") as caught:
+        owned.find("2026-")
+    assert caught.value.suggestions == ("2026-6", "2026-5", "2026-4", "2026-3", "2026-2")
+
+
 def test_the_owner_of_a_file_that_somebody_changed_is_nobody(owned):
     path = owned.folder / "2026-1.json"
     path.write_text(path.read_text().replace('"ann"', '"' + "x" * 10_000 + '"'))
