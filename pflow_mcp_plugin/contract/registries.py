@@ -143,7 +143,7 @@ class NodeSource(ABC):
 
     @abstractmethod
     def get(self, node_type: str) -> Entry | None:
-        """Return the entry that describes a node type, or an alias, to hosts; None if this source has none.
+        """Look a node type, or an alias, up for a host's registry; None if this source has none.
 
         Raises:
             PflowError: The source cannot be read.
@@ -168,7 +168,7 @@ class NodeSource(ABC):
         return map(Sketch.of, self.entries())
 
     def missing(self, node_type: str) -> Problem | None:
-        """Explain why this source of entries has none for a node type, and the next step; None by default."""
+        """Explain to a registry why this source lacks a node type, and the next step; None by default."""
         return None
 
     def lacking(self, text: str) -> Iterable[Problem]:
@@ -200,7 +200,7 @@ class NodeSource(ABC):
         return None
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Yield what this source of entries finds wrong with a node's use of one; by default nothing.
+        """Yield what this source finds wrong, for a registry, with a use of its node; by default nothing.
 
         Called with every check of a workflow and before every run, for each node, so that nothing has run
         when a mistake is found. The host itself checks that required params are there, that no unknown ones

@@ -148,7 +148,7 @@ def _route_words(step: Mapping[str, Any]) -> str:
 
 
 def action_words(step: Mapping[str, Any]) -> str:
-    """Describe in words a step's action in a trace file; empty if it is usual, or clear from its case."""
+    """Describe the action of a step in a trace file; empty if it is usual, or clear from its case."""
     action = step.get("action")
     usual = (None, "default") if step.get("error") is None else (None, "default", "error")
     return "" if _route_words(step) or action in usual else f"action {action}"

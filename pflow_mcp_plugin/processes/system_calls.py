@@ -117,7 +117,7 @@ class _Process(NamedTuple):
 
 
 def group_memory_mb(group: int) -> float | None:
-    """Return a process group's memory in MiB from the system's list (`/proc`); None where there is none."""
+    """Ask the system (`/proc`) for the memory of a group of processes, in MiB; None where it cannot say."""
     return _mib(each for each in _processes().values() if each.group == group) or None
 
 
@@ -127,13 +127,13 @@ def is_memory_known() -> bool:
 
 
 def has_members(group: int) -> bool:
-    """Whether the list of processes has more than zombies of a group; true where there is no `/proc`."""
+    """Ask the system whether a group of processes has more than zombies; true where there is no `/proc`."""
     processes = _processes()
     return not processes or any(each.group == group and not each.is_zombie for each in processes.values())
 
 
 def used_by(leader: int) -> tuple[list[int], float]:
-    """Return from the `/proc` list the processes that stem from a session's leader, and their memory in MiB.
+    """Ask the system (`/proc`) which processes stem from a session's leader, and their memory in MiB.
 
     Those are the ones in its session, and their descendants, which may be in a session of their own. Memory
     that processes share counts for each of them.

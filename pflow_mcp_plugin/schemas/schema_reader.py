@@ -103,7 +103,7 @@ class SchemaDocument:
         return target
 
     def self_contained(self, part: JSON) -> JSON:
-        """Return a part of a JSON Schema with the definitions that it refers to, under their names."""
+        """Read a part of a JSON Schema with the definitions that it refers to, under their names."""
         if not isinstance(part, dict) or part is self._root:
             return part
         names: dict[str, str] = {}

@@ -238,7 +238,7 @@ class _Handlers:
             raise self._protocol_error(error, **facts) from None
 
     def note_lister(self, context: Context) -> None:
-        """For handlers of lists: note that a client has asked, so that it is notified when lists change."""
+        """For the pflow server: note that a client has asked for a list, and is notified of changes."""
         if self._options.changes is not None:
             self._options.changes.seen(context)
 
@@ -305,7 +305,7 @@ class _Server(Server[Any]):
 
 
 def declaration(tool: ServedTool, redactor: Redactor | None = None) -> dict[str, Any]:
-    """Return what the `tools/list` handler answers about a tool, as the SDK's low-level server takes it."""
+    """Return what the pflow server lists of a tool, as the SDK's low-level server takes it."""
     redactor = redactor or Redactor()
     title = redactor.piece(tool.title)
     return {
@@ -327,7 +327,7 @@ def declaration(tool: ServedTool, redactor: Redactor | None = None) -> dict[str,
 def result(
     envelope: JSONObject, schema: JSONObject, redactor: Redactor, *, bare: bool = False
 ) -> dict[str, Any]:
-    """Return what the `tools/call` handler answers, as the SDK's low-level server takes it.
+    """Return the pflow server's answer to `tools/call`, as the SDK's low-level server takes it.
 
     `schema` is that of the envelope. If it is `bare`, a success is its `data` alone, and what is beside it
     goes to `_meta`; a failure is in the text alone, since clients check the structured content of any result.

@@ -88,7 +88,7 @@ class SavedWorkflowTools:
 
 
 def workflow_tool(host: Host, given: GivenWorkflow, name: str = "", description: str = "") -> ServedTool:
-    """Return the tool that serves a saved workflow: its result is the outputs, or the failure's envelope."""
+    """Return the tool that a saved workflow is: its result is the outputs, or the failure's envelope."""
     runner = runner_of(host)
     name = name or given.name
     if not _NAME.fullmatch(name):

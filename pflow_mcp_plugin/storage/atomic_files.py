@@ -231,7 +231,7 @@ def replaced_regular(
 
 
 def append_regular(path: Path, data: bytes) -> None:
-    """Append all of this to a file or, if that fails (`OSError`), nothing."""
+    """Append to a file atomically: all of this or, if that fails (`OSError`), nothing."""
     descriptor = open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         before, written = os.fstat(descriptor).st_size, 0
@@ -247,7 +247,7 @@ def append_regular(path: Path, data: bytes) -> None:
 
 
 def keep_backup(path: Path, content: bytes) -> Path:
-    """Write the old content of a file to `<name>.bak`, or `.bak-2` and so on, and return that path."""
+    """Keep the old content of a file to be replaced, as `<name>.bak`, or `.bak-2` etc.; return that path."""
     # A different older backup is not overwritten: the next free one of `.bak-2`, `.bak-3` ... is taken.
     for number in count(1):
         backup = path.with_name(f"{path.name}.bak" + (f"-{number}" if number > 1 else ""))
@@ -259,7 +259,7 @@ def keep_backup(path: Path, content: bytes) -> Path:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold the lock of a file, `<path>.lock` next to it, against other writers.
+    """Hold the lock of a file to be replaced, `<path>.lock` next to it, against other writers.
 
     It is not reentrant: a second lock on the same file, even in the same thread, times out as a `StoreError`.
     """

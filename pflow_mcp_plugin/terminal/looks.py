@@ -299,7 +299,7 @@ class Column(NamedTuple):
 
 
 class Table:
-    """A table for people in a report; every row is one line, and hidden characters are escaped.
+    """A table on a terminal or in a text; every row is one line, and hidden characters are escaped.
 
     `below` has lines under a row, by its number from 0; `indent` is the number of spaces before each line.
     """
@@ -371,7 +371,7 @@ class Table:
         return fitted or widths
 
     def _broken(self, row: Sequence[Part], widths: Sequence[int]) -> list[list[Part]]:
-        """Return the cells of a table's row as those of its lines: one line unless a column is broken."""
+        """Return the cells of each line of a table's row: there is one line unless a column is broken."""
         broken = [
             folded(text, room) if column.broken and room else [text]
             for (text, _), column, room in zip(row, self.columns, widths, strict=True)

@@ -31,7 +31,7 @@ NEXT_STEPS: dict[Rule, str] = {
 
 @attrs.frozen(kw_only=True)
 class Finding:
-    """Hidden characters in a text of a tool, or what else a check reports for a person to look at."""
+    """Hidden text in what a tool says of itself, or what else a check reports for a person to look at."""
 
     server: str
     tool: str  # its raw name; empty if it concerns the server as a whole

@@ -80,7 +80,7 @@ class AuthorizationRequests(AbstractAsyncContextManager["AuthorizationRequests"]
         raise NoAccessToken(f"{place(url)} redirects too often", "operator")
 
     async def challenge(self) -> str:
-        """Send a ping with the configured headers and no token; return its refusal's `WWW-Authenticate`."""
+        """Request without a token, by a ping with the configured headers; return the `WWW-Authenticate`."""
         ping: dict[str, Any] = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
         method, body = ("GET", {}) if self.server.transport == "sse" else ("POST", {"json": ping})
         headers = self._own_headers(self.server.url, f"{_JSON}, text/event-stream")

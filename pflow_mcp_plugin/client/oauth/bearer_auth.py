@@ -315,7 +315,7 @@ class KeptSignIn:
             yield
 
     async def store_late(self) -> None:
-        """Store refreshed tokens that could not be stored before, if possible by now and still wanted."""
+        """Store refreshed bearer tokens that could not be stored before, if possible now and still wanted."""
         sign_in = self._unstored
         if sign_in is None or is_machine(self._launch.server.auth):
             return

@@ -88,7 +88,7 @@ class MessageStream:
             raise BrokenResourceError from error
 
     def feed(self, data: bytes) -> None:
-        """Turn bytes into JSON-RPC messages; queue whole ones for the SDK's session, none after the end."""
+        """Make JSON-RPC messages of bytes; queue whole messages for the SDK's session, none after the end."""
         if self.incoming.ended:
             return
         try:

@@ -47,7 +47,7 @@ PREDEFINED = frozenset(
 
 @attrs.frozen(kw_only=True)
 class VariableSyntax:
-    """How a client writes references to variables, to translate those in a server's table, either way."""
+    """How a client writes variables, so that references in a server's table can be translated, either way."""
 
     reference: str = ""  # with `NAME` for the name; empty if it expands nothing
     with_default: str = ""  # empty if it has none
@@ -78,7 +78,7 @@ def variable_name(text: str) -> str:
 
 
 def reference_to(variable: str, default: object = None) -> str:
-    """Return our reference to a variable, with a default if a reference can hold its text."""
+    """Translate to our reference to a variable, with a default if a reference can hold its text."""
     usable = isinstance(default, str) and default and not set("${}") & set(default)
     return f"${{{variable}:-{default}}}" if usable else f"${{{variable}}}"
 

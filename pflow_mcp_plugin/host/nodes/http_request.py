@@ -120,7 +120,7 @@ class HttpCall:
 
 @attrs.define(kw_only=True, repr=False)
 class HttpAnswer:
-    """What all requests of one node `http` came to: its outputs, its failure if it failed, and warnings."""
+    """What all HTTP requests of one node came to: its outputs, its failure if it failed, and warnings."""
 
     status: int | None = None
     headers: dict[str, str] = attrs.field(factory=dict)
@@ -230,7 +230,7 @@ class _Exchange:
             self._fail(message, "Raise max_pages, or ask for less")
 
     def _next(self, at: httpx2.URL) -> str | None:
-        """Return the URL of the request for the page that follows this response; None after the last."""
+        """Return the URL of the HTTP request for the next page; None after the last."""
         call, answer = self._call, self._answer
         if call.next_page == "link":
             target: Any = next_link(answer.headers.get("link", ""))
@@ -331,7 +331,7 @@ class _Exchange:
             self.ran = "unknown"
 
     def _client(self, url: str) -> httpx2.AsyncClient:
-        """Return a node `http`'s client for an origin; only that of the node's `url` sees its certificate."""
+        """Return the client for requests to an origin; only that of the node's `url` sees its certificate."""
         parts, call = httpx2.URL(url), self._call
         place = parts.scheme, parts.host, parts.port
         if place not in self._clients:

@@ -55,7 +55,7 @@ class StepNode(pocketflow.BaseNode):
         self._node = SubRun(self) if planned.sub else load_node(planned.ref)
 
     def following(self) -> Iterator[tuple[PlannedNode, set[str], Attempts]]:
-        """Yield the nodes that the pocketflow `Flow` may run next, also past those that only compute.
+        """Yield the nodes to which the pocketflow `Flow` may go next, also past those that only compute.
 
         If the workflow may end before, they include those after the step that runs the workflow. Each comes
         with the ids of the nodes in its workflow that lead there, and the attempts of that workflow.

@@ -366,7 +366,7 @@ class StepOfRun(RunStep):
         return earlier
 
     def call(self) -> None:
-        """Count one more call of this step in the run's record; raise if a limit does not allow it."""
+        """Count one more call of this step of the recorded run; raise if a limit does not allow it."""
         entry = self.planned.ref.entry
         if self.planned.sub is not None or not is_call(entry):
             return

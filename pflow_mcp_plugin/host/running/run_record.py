@@ -255,7 +255,7 @@ class RunRecord:
         return outputs
 
     def is_large(self, step: RecordedStep) -> bool:
-        """Return whether a step's outputs are in a file beside the record, too large to stay in memory."""
+        """Return whether a step's outputs, too large for memory, are in a file beside the run's record."""
         return self._file(step).exists()
 
     def change(self, steps: Sequence[RecordedStep], state: State) -> None:

@@ -27,7 +27,7 @@ _LARGEST = 1 << 20
 
 
 def recorded_recipe(recipe: Recipe, given: Mapping[str, Any], redacted: Callable[[Any], Any]) -> str:
-    """Return a step's recipe as JSON text, with the arguments that it needs, for the record of the run.
+    """Return the recipe that verifies a step as JSON text, with its arguments, for the record of the run.
 
     It is empty if the step has arguments that cannot be kept: secret, large, or not JSON.
     """

@@ -65,7 +65,7 @@ class MarkdownEntry:
     is_whole: bool = True
 
     def place_of(self, key: str) -> Place:
-        """Return the place of a Markdown entry's field, or of its `###` heading if it lacks the field."""
+        """Return the place of a field in a section's entry, or of its `###` heading if it lacks the field."""
         return self.places.get(at("$", key), self.place)
 
 
@@ -238,7 +238,7 @@ class _Reader:
                 entry.places.setdefault(f"{at('$', name)}{path.removeprefix('$')}", where)
 
     def _yaml(self, text: str, before: int) -> YamlText | None:
-        """Return the YAML in an entry of a Markdown section; report why if it is invalid or repeats a key."""
+        """Return the YAML in a section's entry; report why if it is invalid or repeats a key."""
         try:
             read = YamlText(text, self._origin, before)
         except PflowError as error:

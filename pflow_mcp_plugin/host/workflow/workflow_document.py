@@ -114,7 +114,7 @@ class EdgeSpec:
 
     @property
     def route(self) -> str:
-        """What distinguishes the edge at its node: its action, and its condition if it has one."""
+        """What distinguishes this edge of the document at its node: its action, and its condition, if any."""
         return f"{self.action}{_IF}{self.when.text}" if self.when else self.action
 
 
@@ -171,7 +171,7 @@ class InputSpec:
         return ", ".join(filter(None, notes))
 
     def value(self, given: object) -> object:
-        """Convert a value or text given for this declared input to its type, or raise `TypeMismatch`."""
+        """Convert what is given for this input of a document to its type, or raise `TypeMismatch`."""
         kinds = type_names(self.field)
         if isinstance(given, str) and kinds.isdisjoint({"str", "any"}):
             text = given.strip()
@@ -331,7 +331,7 @@ def texts_in(values: Iterable[object]) -> list[str]:
 
 
 def strings_in(value: object) -> Iterator[str]:
-    """Yield each string in a value of a workflow or of its inputs, and each key, however deeply nested."""
+    """Yield each string in a value of a workflow's document or of its inputs, and each key, however deep."""
     return (it for it in _leaves([value], keys=True) if isinstance(it, str))
 
 

@@ -88,7 +88,7 @@ def expressions_in(
 
 
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
-    """Return the cases of a workflow's `branch`, whose conditions read values; empty if it has none."""
+    """Read the cases of a workflow's `branch`, whose conditions read values; empty if it has none."""
     return list_of(_structured(params.get(CASES)))
 
 
@@ -102,7 +102,7 @@ def _structured(value: Any) -> Any:
 
 
 def actions_of(node: NodeSpec) -> tuple[str, ...]:
-    """Return a `branch`'s actions as known before a run: those of its cases, `default` and `error`."""
+    """Read from a workflow which actions a `branch` has: those of its cases, `default` and `error`."""
     cases = (table_of(case).get("action") for case in cases_of(node.params))
     return tuple(dict.fromkeys([*(name for name in cases if isinstance(name, str)), "default", "error"]))
 
@@ -142,7 +142,7 @@ def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
 def known_params(
     node: NodeSpec, entry: Entry, lookup: KnownValue, *, of_item: bool = False
 ) -> dict[str, object]:
-    """Return what can be read of a node's params before a run; `UNKNOWN` where a value is not there yet.
+    """Read what is known of a node's params before a run; `UNKNOWN` where a value is not there yet.
 
     A value of the wrong type is `UNKNOWN` too; only in the use of an item of a batch it stays as it is.
     """
@@ -175,7 +175,7 @@ def values_of(known: Mapping[str, object]) -> KnownValue:
 
 
 def known_value(value: object, lookup: KnownValue) -> Any:
-    """Return a value with what its templates read before a run; `UNKNOWN` for values not there yet."""
+    """Read, before a run, what a value with templates will be; `UNKNOWN` for values not there yet."""
 
     def known(text: str) -> Any:
         if "${" not in text:

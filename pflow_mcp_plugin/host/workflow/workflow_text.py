@@ -295,7 +295,7 @@ class _Container:
 
 
 class YamlText:
-    """The value in a YAML text, with line and column of each part by its JSON path.
+    """A workflow's YAML text: the value in it, with line and column of each part by its JSON path.
 
     The place of a member is that of its key. `findings` has duplicate keys, of which all but one value would
     be lost. A text that is not YAML, is too large, or has something that JSON cannot represent, is an error

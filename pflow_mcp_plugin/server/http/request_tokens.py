@@ -113,7 +113,7 @@ def http_caller(context: ServerRequestContext[Any, Any]) -> RunOrigin:
 
 
 class KeptByToken:
-    """What is kept for the requests with each bearer token, by its hash; closed when a token is long unused.
+    """What is kept for the requests that have a token, by its hash; closed when the token is long unused.
 
     Two tokens share nothing, even if they have the same subject: one may be that of another program.
     """

@@ -63,7 +63,7 @@ def with_operators(tokens: Iterable[Token]) -> Iterator[Token]:
 
 
 def hyphenated(text: str) -> Mapping[str, str]:
-    """Return where `-` is read as an operator but may be meant as a hyphen: each text, by its names.
+    """Return where `-` is read as arithmetic but may be meant as a hyphen: each text, by its names.
 
     `read-file.content` is `read` minus the `content` of `file`, unless the name is in double quotes.
     """
