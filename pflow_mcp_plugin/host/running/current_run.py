@@ -203,7 +203,7 @@ class CurrentRun(Run):
         self.progress.within(done, total, f"node {node_id}: {message}" if message else f"node {node_id}")
 
     def item(self, node: NodeRef, *, goes_on: bool, is_parallel: bool) -> tuple[CurrentRun, Step]:
-        """Return the current run's handle for a batch's item, and its step; if it fails, the batch may go on."""
+        """Return the current run as an item of a batch has it, and the item's step."""
         inner = copy.copy(self)
         inner.recorder, step = self.recorder.item(node)
         inner.goes_on = self.goes_on or goes_on
