@@ -72,17 +72,25 @@ def program() -> int:
             silence(stream)
         except (ValueError, AttributeError):  # closed, or None
             continue
-    _thread.start_new_thread(_end_after, (_GRACE_AFTER_SIGNAL if code > _SIGNALLED else _GRACE, code))
     gc.freeze()  # a last collection over everything loaded would cost a command a fifth of its time
+    grace = _GRACE_AFTER_SIGNAL if code > _SIGNALLED else _GRACE
+    begun = _thread.allocate_lock()
+    begun.acquire()
+    try:
+        _thread.start_new_thread(_end_after, (begun, grace, code))
+    except RuntimeError:  # no more threads can start
+        return code
+    begun.acquire()  # Python 3.13 may crash if it ends while a thread is starting
     return code
 
 
-def _end_after(seconds: float, code: int) -> None:
+def _end_after(begun: _thread.LockType, seconds: float, code: int) -> None:
+    begun.release()
+    time.sleep(seconds)
     import threading
 
     from pflow_mcp_plugin.host.standard_streams import write
 
-    time.sleep(seconds)
     others = [thread for thread in threading.enumerate() if thread is not threading.main_thread()]
     hung = ", ".join(f"thread {thread.name}" for thread in others if not thread.daemon)
     write(sys.stderr, f"Warning: the program ended without waiting for {hung or 'an atexit function'}")

@@ -72,24 +72,11 @@ def test_what_is_wrong_with_a_workflow_is_named_with_its_place(served, given, wo
     assert [word for word in words if word not in error["message"]] == []
 
 
-def wide(values):
-    """Return a workflow that consists of this many values: itself, its list of nodes, the nodes and more."""
-    return {"nodes": [], "x": [0] * (values - 3)}
-
-
-def deep(levels):
-    """Return a workflow with this many levels of nesting."""
-    inner = []
-    for _ in range(levels - 2):
-        inner = [inner]
-    return {"nodes": [], "x": inner}
-
-
 @pytest.mark.parametrize(
     ("make", "most", "words"),
     [
-        (wide, 200_000, "200,000 values"),
-        (deep, 100, "100 levels of nesting"),
+        (lambda values: {"nodes": [], "x": [0] * (values - 3)}, 200_000, "200,000 values"),
+        (lambda depth: json.loads('{"x":' + "[" * (depth - 1) + "]" * (depth - 1) + "}"), 100, "100 levels"),
         (lambda nodes: {"nodes": [0] * nodes}, 10_000, "10,000 nodes"),
         (lambda length: "[" * length, 8 << 20, "8,388,608 characters"),
     ],
