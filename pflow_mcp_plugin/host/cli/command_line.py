@@ -47,7 +47,7 @@ pflow NODE --help     shows the flags of a node"""
 
 
 class Answer(NamedTuple):
-    """What a command of the command line returned.
+    """What a command returned.
 
     `guard` turns what the plugin's code raises while the report is read into a failure of the plugin. If
     `strict`, an unreadable value counts as such a failure too; the host's own reports are not strict, as
@@ -120,7 +120,7 @@ class Branch(click.Group):
     def unknown(
         self, ctx: click.Context, words: Sequence[str], error: PflowError | None = None
     ) -> PflowError:
-        """Return the error for a word that no command on the command line has; `error` is the fallback's."""
+        """Return the error for a word that names no command of this group; `error` is its fallback's."""
         from pflow_mcp_plugin.host.cli.command_suggestions import meant_commands
 
         path, name = ctx.command_path, words[0]
@@ -218,7 +218,7 @@ class Leaf(click.Command):
     def suggestions(
         self, host: EmbeddedHost, path: str, words: Sequence[str], incomplete: str
     ) -> list[Suggestion]:
-        """Import the code of this command line's command and return its completions; none if either fails."""
+        """Import the code of this command and return its completions; none if either fails."""
         from click.shell_completion import ShellComplete
 
         from pflow_mcp_plugin.contract import Suggestion
