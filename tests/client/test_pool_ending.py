@@ -17,6 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from anyio import BrokenResourceError
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCRequest
 from programs import script_launch, until
 
 from pflow_mcp_plugin.client import Pool
@@ -193,6 +196,22 @@ def test_a_connection_whose_end_is_broken_off_still_ends_its_server(transport, s
         assert process.popen.returncode == -signal.SIGTERM
 
     asyncio.run(broken_off())
+    shared_reaper.release()
+
+
+def test_what_a_server_wrote_before_it_exited_is_read_although_nothing_can_be_sent():
+    server = Server(name="s", command="sh", args=("-c", "echo no token; exit 1"))
+    process = spawn(server, f"{os.getpid()}-test", shared_reaper.acquire())
+    until(lambda: process.returncode is not None)
+
+    async def sent_too_late() -> None:
+        request = JSONRPCRequest(jsonrpc="2.0", id=1, method="ping")
+        async with (lines := line_transport(server, process, print)) as (_, sink):
+            with pytest.raises(BrokenResourceError):
+                await sink.send(SessionMessage(request))
+        assert lines.seen.first_stray.endswith("such as: no token")
+
+    asyncio.run(sent_too_late())
     shared_reaper.release()
 
 

@@ -11,13 +11,14 @@ import re
 from codecs import BOM_UTF8
 from collections import deque
 from collections.abc import Awaitable, Callable, Container, Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, Self
 
 import attrs
 
 from pflow_mcp_plugin.contract.json_types import JSON
+from pflow_mcp_plugin.processes.shutdown import LAST_WORDS_SECONDS
 
 if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
@@ -70,6 +71,7 @@ class MessageStream:
         self._lines = LineBuffer(int(line_cap * (1 << 20)))
         self._waiting: set[str | int] = set()
         self._sent = b""
+        self._read_to_end = asyncio.Event()
 
     async def send(self, message: SessionMessage) -> None:
         from anyio import BrokenResourceError
@@ -84,6 +86,9 @@ class MessageStream:
         except (TimeoutError, BrokenPipeError) as error:
             self.seen.write_timed_out |= isinstance(error, TimeoutError)
             self.seen.broken = True
+            if isinstance(error, BrokenPipeError):  # what a process wrote before it exited may say why
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._read_to_end.wait(), LAST_WORDS_SECONDS)
             self.incoming.end()
             raise BrokenResourceError from error
 
@@ -157,6 +162,7 @@ class MessageStream:
     def end(self) -> None:
         self.seen.unfinished = self._lines.pending
         self.incoming.end()
+        self._read_to_end.set()
 
     def _break_off(self) -> None:
         self.seen.broken = True
