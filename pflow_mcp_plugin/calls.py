@@ -51,7 +51,7 @@ class Session:
         _all.add(self)
 
     def _begin(self) -> None:
-        """Begin to make calls, without connections; in a forked child, too: they belong to the parent."""
+        """Begin to call tools, without connections; in a forked child, too: they belong to the parent."""
         self._lock = threading.Lock()
         self._closing = ExitStack()
         self._runtime: Runtime | None = None
@@ -277,7 +277,7 @@ def current_runtime() -> Iterator[Runtime]:
 
 
 def _current() -> Session | None:
-    """Return the session in which this thread or task makes its calls; None if each opens a connection."""
+    """Return the session in which this thread or task calls tools; None if each call opens a connection."""
     own = _entered_here()
     if own is not None or threading.current_thread() is threading.main_thread():
         return own

@@ -40,7 +40,7 @@ class Where(NamedTuple):
 
     @property
     def info_command(self) -> str:
-        """The command that an `McpError` suggests after wrong arguments: it shows the tool's parameters."""
+        """The command that errors about wrong arguments suggest: it shows the tool's parameters."""
         from shlex import quote
 
         return f"pflow mcp info {quote(self.node or f'mcp-{self.server}-{self.tool}')}"
@@ -120,7 +120,7 @@ class CallFailed(McpError):
 
 
 class DeadlineExceeded(CallFailed):
-    """A `CallFailed` error: the call was cancelled at a deadline, which the message names."""
+    """The branch of the error tree for a call that was cancelled at a deadline, which the message names."""
 
     def __init__(self, message: str, **given: Any) -> None:
         super().__init__(message, action="timeout", **given)

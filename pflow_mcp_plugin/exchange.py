@@ -20,12 +20,12 @@ from pflow_mcp_plugin.types import Method, Server, ServerInfo, Tool
 
 
 def setting(variable: str) -> str:
-    """Return the command that sets a variable that a launch lacks, without its value in shell history."""
+    """For a variable that a `Launch` lacks: return the command to set it, unseen by shell history."""
     return f"pflow settings set {variable} -"
 
 
 def _report_to_nobody(secrets: Iterable[str]) -> None:
-    """Drop the secrets learned in an exchange that nobody asks for; unlike a lambda, it can be pickled."""
+    """Drop the secrets that a `Launch` reports and nobody asks for; unlike a lambda, it can be pickled."""
 
 
 @attrs.frozen(kw_only=True)
@@ -83,7 +83,7 @@ class Launch:
 
     @cached_property
     def key(self) -> str:
-        """A hash of this launch's expanded config: launches with different ones never share a connection."""
+        """The hash of a `Launch` with its expanded config: launches share a connection only if it is equal."""
         import json
         from hashlib import sha256
 

@@ -136,12 +136,12 @@ class Server(ByFields):
 
     @property
     def owner(self) -> str:
-        """How all rooms call this `Server` in messages: `server files`."""
+        """What messages in all rooms call a `Server`: `server files`."""
         return f"server {self.name}"
 
     @property
     def is_remote(self) -> bool:
-        """Whether this server's transport is `http` or `sse`."""
+        """Whether the transport of this `Server` is `http` or `sse`."""
         return self.transport in ("http", "sse")
 
 
@@ -234,7 +234,7 @@ class ToolRecord(ByFields):
 
     @property
     def has_changed(self) -> bool:
-        """Whether the found `Tool` of this `ToolRecord` differs from the approved version."""
+        """Whether the server's `Tool` in this `ToolRecord` differs from the approved one."""
         return self.is_approved and self.found is not self.tool
 
 

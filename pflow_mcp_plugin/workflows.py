@@ -26,12 +26,12 @@ FORGET = Decision(choice="forget")
 
 
 def done(result: JSON = None) -> Decision:
-    """Return the decision, to resume a run from Python, that a step happened and had this result."""
+    """For a workflow that is resumed from Python: decide that a step happened, and had this result."""
     return Decision(choice="done", result=result)
 
 
 def answer(value: str) -> Decision:
-    """Return the decision, to resume a run from Python, that answers the node at which it stopped."""
+    """For a workflow that is resumed from Python: answer the node at which it stopped."""
     return Decision(choice="answer", result=value)
 
 

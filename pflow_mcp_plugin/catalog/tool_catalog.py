@@ -253,7 +253,7 @@ class Catalog:
         return self._named(known.values(), every_gone)
 
     def _claiming(self, server: str, tool: str) -> tuple[SyncedTool, ...]:
-        """Return the tools of a server whose names are spelled like `tool` in node types."""
+        """Return the catalog's tools of a server whose names are spelled like `tool` in node types."""
         part = naming.tool_part(tool)
         found = self._of_stored(server, lambda stored: stored.claiming(part)) or ()
         if not found and part == READ_RESOURCE.name and (head := self.head(server)):
@@ -261,7 +261,7 @@ class Catalog:
         return found
 
     def _named(self, found: Iterable[_Found], gone: Collection[tuple[str, str]]) -> Iterator[ToolRecord]:
-        """Name the catalog's tools and yield records; a `gone` one keeps its name from other servers."""
+        """Name the catalog's tools and yield their records; others may not have the name of a `gone` one."""
         every = list(found)
         # A tool that has the name of what reads resources keeps it.
         claimed = {self._claimed(*it.pair) for it in every if it.tool is not READ_RESOURCE}
@@ -352,7 +352,7 @@ def unapproved_tool(tool: Tool, node: str, head: Head) -> Tool:
 
 
 def approval_command(server: str, tool: str) -> str:
-    """Return the command to approve a tool, which the catalog shows as part of its description until then."""
+    """Return the command to approve a tool, which the catalog puts into its description until then."""
     from shlex import quote
 
     from pflow_mcp_plugin.terminal.looks import one_line

@@ -129,7 +129,7 @@ class StoredSignIns:
 
 
 def stored_sign_ins(host: Host) -> StoredSignIns:
-    """Return the stored sign-ins, and the servers that need one as a credential; contacts no server."""
+    """For `pflow mcp auth`: return the stored sign-ins, and the servers that need one; contacts no server."""
     config, variables = server_store(host), lookup(host)
     servers: dict[str, Server] = {}
     failures: dict[str, PflowError] = {}

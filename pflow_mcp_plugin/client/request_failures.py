@@ -49,18 +49,18 @@ class Undelivered(Exception):
 
 @attrs.define(slots=False)
 class MessageTooLarge(Exception):
-    """The exception of a failed request: an answer or event over the cap; `size` is in decompressed bytes."""
+    """How a request failed: by an answer or event over the cap; `size` is in decompressed bytes."""
 
     what: str
     size: int
 
 
 class AnswerTooSlow(Exception):
-    """The exception of a request that failed because its exchange took longer than the server's `timeout`."""
+    """How a request failed: its exchange took longer than the server's `timeout`."""
 
 
 class ForeignEndpoint(Exception):
-    """The exception of a failed request: the server named an address on another host for requests."""
+    """How a request failed: the server named an address on another host for requests."""
 
 
 class BadEndpoint(Exception):
@@ -97,7 +97,7 @@ def in_words(error: BaseException, redactor: Redactor) -> str:
 
 
 def challenge_parameters(header: str) -> dict[str, str]:
-    """Return the parameters of a failed request's `WWW-Authenticate` header; the first of each name."""
+    """Return the parameters of `WWW-Authenticate`, with which a request failed; the first of each name."""
     found = reversed(list(_CHALLENGE.finditer(header)))
     return {match[1].lower(): match[2] or match[3] or "" for match in found}
 

@@ -88,7 +88,7 @@ class ToolPages:
 
 
 def redactor_of(launch: Launch) -> Redactor:
-    """Return the redactor of a server's tool list: for the secrets in its config, except common words.
+    """Return the redactor for a server's tool list: for secrets in its config, except common words.
 
     A tool may well have an argument `password`, and a database on the user's machine that password.
     """
@@ -96,7 +96,7 @@ def redactor_of(launch: Launch) -> Redactor:
 
 
 def redacted_info(info: ServerInfo, redactor: Redactor) -> tuple[ServerInfo, tuple[str, ...]]:
-    """Redact what a server says of itself besides its tool list; return it, and a note if it had secrets."""
+    """Beside a server's tool list, redact what it says of itself; return it, with a note on secrets."""
     shown = attrs.evolve(
         info,
         name=redactor.piece(info.name),

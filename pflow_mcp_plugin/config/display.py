@@ -83,7 +83,7 @@ def target(server: Server) -> str:
 
 
 def url(value: str, hide: Hide = mask, *, widely: bool = False, tokens_too: bool = True) -> str:
-    """Return a URL for display, with its secrets masked: user info, query values such as `?api_key=`, tokens.
+    """Return a server's URL for display: user info, query values such as `?api_key=` and tokens are masked.
 
     `widely` also hides what is in the place of a secret but may be something else, such as code. People who
     approve a server have to see that; logs, errors and shared files need not show it. `tokens_too` hides what

@@ -49,12 +49,12 @@ _FORMS: Mapping[str, Form] = {".json": "json", ".toml": "toml", ".yaml": "yaml",
 
 
 def form_of(path: Path) -> Form:
-    """Return how the text of a config file is parsed, by its suffix: as TOML, YAML or, by default, JSON."""
+    """Return the form of a document's text, by the file's suffix: TOML, YAML or, by default, JSON."""
     return _FORMS.get(path.suffix.lower(), "json")
 
 
 def load(path: Path, forms: Sequence[Form] = ("json",)) -> Any:
-    """Return the value of a config file in JSON, TOML or YAML, parsed within limits; None without a file.
+    """Return the value of a document's text in JSON, TOML or YAML, within limits; None without a file.
 
     If its suffix does not name its form, it is parsed in the first of `forms` that gives a table or a list.
     """
@@ -71,7 +71,7 @@ def load(path: Path, forms: Sequence[Form] = ("json",)) -> Any:
 
 
 def parse(path: Path, content: bytes, form: Form | None = None) -> Any:
-    """Return the document in a config file's text: in JSON, TOML or YAML, by default by its suffix."""
+    """Parse the text of a document in JSON, TOML or YAML, by default by its suffix."""
     form = form or form_of(path)
     if form == "toml":
         return decode_toml(path, content)
@@ -83,7 +83,7 @@ def parse(path: Path, content: bytes, form: Form | None = None) -> Any:
 
 
 def dump(document: Mapping[str, Any], form: Form) -> str:
-    """Return the text of a config file in JSON, TOML or YAML with this content, and a final newline."""
+    """Return a document's text in JSON, TOML or YAML for this content, with a final newline."""
     if form == "toml":
         return encode_toml(document).decode()
     if form == "yaml":
@@ -94,7 +94,7 @@ def dump(document: Mapping[str, Any], form: Form) -> str:
 
 
 def comments(text: str, form: Form) -> int:
-    """Return the number of comments that a document's text may contain, which `dump` does not write back."""
+    """Return how many comments a document's text may have, in any form: `dump` writes none."""
     if form == "toml":
         return toml_comments(text.encode()).total()
     return sum(bool(found[1]) for found in _COMMENT[form].finditer(text))

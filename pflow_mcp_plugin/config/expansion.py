@@ -140,7 +140,7 @@ def launch_variables(server: Server, lookup: Lookup) -> dict[str, str]:
 
 
 def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
-    """Yield each field, with its text before expansion, that decides what is started or reached."""
+    """Yield, before expansion, each field and text that decides what is started or reached."""
     yield "command", server.command
     yield from ((f"args[{index}]", argument) for index, argument in enumerate(server.args))
     yield from (("cwd", server.cwd or ""), ("path", server.path), ("url", server.url))
@@ -149,7 +149,7 @@ def launch_texts(server: Server) -> Iterator[tuple[str, str]]:
 
 
 def launch_names(server: Server) -> set[str]:
-    """Return the variables that decide, once expanded, what a config starts or reaches, and what it trusts.
+    """Return the variables whose expansion in a config decides what it starts, reaches and trusts.
 
     These are what the launch refers to, also through the server's own `env`, and the certificates, pins and
     authorization server that decide who gets its secrets.

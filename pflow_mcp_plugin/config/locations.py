@@ -51,7 +51,7 @@ def stderr_folder(paths: Paths) -> Path:
 
 
 def tool_files(folder: Path) -> list[tuple[str, int, int]]:
-    """Return the tool files at a location, each with the time of its last change (ns) and size (bytes)."""
+    """Of a location of files: return its tool files, with times of change (ns) and sizes (bytes)."""
     try:
         with os.scandir(folder) as found:
             files = [item for item in found if item.name.endswith(".json")]
@@ -61,7 +61,7 @@ def tool_files(folder: Path) -> list[tuple[str, int, int]]:
 
 
 def check_stored(paths: Paths) -> Iterator[Problem]:
-    """Check who may read or write the files of sign-ins, pins and tools: yield a problem where others may."""
+    """Of the locations of sign-ins, pins and tools: yield a problem where others may read or write."""
     for folder in (sign_in_folder(paths), pin_folder(paths), tool_folder(paths)):
         try:
             files = sorted(storage.json_files_in(folder))

@@ -284,7 +284,7 @@ def server_notices(reading: ProjectReading, own: JSONObject) -> Iterator[Problem
 
 
 def server_lines(name: str, table: JSONObject) -> Iterator[str]:
-    """Yield lines on a server in a project's file, to approve it: what it runs and gets, secrets masked."""
+    """Yield lines on a server in `.mcp.json`, a project's file: what it runs and gets, secrets masked."""
     server = server_schema.build(name, table, {})
     yield f"{name} ({server.transport})"
     for label, text in _facts(server, table):

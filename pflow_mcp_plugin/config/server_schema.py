@@ -412,7 +412,7 @@ def mapping(value: JSON) -> JSONObject:
 
 
 def advise(server: Server, known: str = "") -> Problem | None:
-    """Return a warning if the program of a server's `command`, or its `cwd`, would be missing at a start.
+    """For the check of a server: return a warning if the program of its `command`, or its `cwd`, is missing.
 
     `known` is where its last sync found the program.
     """
@@ -442,7 +442,7 @@ def _expanded(text: str) -> str:
 
 
 def kept_program(server: Server, before: str) -> str:
-    """Return where the program of a server's `command` is found now, for starts with a shorter `PATH`."""
+    """For a server's table: return where the program of `command` is now: `PATH` may be shorter at a start."""
     if not server.command or os.sep in server.command:
         return ""
     try:
@@ -453,7 +453,7 @@ def kept_program(server: Server, before: str) -> str:
 
 
 def find_program(server: Server, environment: Mapping[str, str], known: str = "") -> str:
-    """Find the program that `command` in a server's config names, before a start, and return its path.
+    """For a check or a start of a server: return the path of the program that `command` in its table names.
 
     What `PATH` lacks, as under cron, is looked for beside the running Python, and where it was `known` to be.
     Raises `ConnectionFailed` if its working folder or the program is missing, or may not be executed.
@@ -493,7 +493,7 @@ def find_program(server: Server, environment: Mapping[str, str], known: str = ""
 
 
 def _lacking(path: str | Path, message: str, step: str, where: Where) -> ConnectionFailed:
-    """Return the error about a program or `cwd` in a server's config: missing, or below a closed folder."""
+    """For the check of a server: return the error about a missing program or folder to start it in."""
     for folder in reversed(Path(path).parents):
         try:
             os.stat(f"{folder}/.")  # noqa: PTH116 - a path has no such end
@@ -516,7 +516,7 @@ def _denied(path: str, server: Server, where: Where) -> ConnectionFailed:
 
 
 def closest_program(name: str, path: str) -> str | None:
-    """Return the program on `path` that a server's configured `command` may mean; None if none."""
+    """For the check of a server: return the program on `path` that its `command` may mean; None if none."""
     import difflib
 
     names: set[str] = set()

@@ -121,7 +121,7 @@ class ServerStore:
         return f"Remove `disabled` from {name} in {self.file_of(name)}"
 
     def project_folders(self) -> Mapping[str, Path]:
-        """Return the store's servers that are not in its own file, each with the folder of its tool file."""
+        """Return the servers that the store has from other files, each with the folder of its tool file."""
         seen = self._read()
         of_project = dict.fromkeys(seen.of_project, seen.project.tool_folder) if seen.project else {}
         return of_project | dict.fromkeys(self.lent, self._lent_folder)
@@ -274,7 +274,7 @@ class ServerStore:
         )
 
     def differing(self, tables: JSONObject) -> tuple[str, ...]:
-        """Return the names of the servers that `mcp-servers.toml` already has, but with another table.
+        """Return the names of servers that the store already has, but with another table.
 
         Which preset a table came from makes no difference.
         """

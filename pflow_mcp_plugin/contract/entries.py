@@ -59,7 +59,7 @@ class Field:
 
     @property
     def is_code(self) -> bool:
-        """Whether a field of an entry is code that is run, so that only the workflow's author may set it."""
+        """Whether an entry says that a field is code, so that only the workflow's author may set it."""
         return self.shell_line or self.source_code
 
     @property

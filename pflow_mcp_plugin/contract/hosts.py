@@ -177,7 +177,7 @@ class Host(ABC):
 
     @abstractmethod
     def report(self, problem: Problem) -> None:
-        """Let the host show its user a plugin's warning, once for each message until a run has ended."""
+        """Show the host's user a plugin's warning, once for each message until a run has ended."""
 
     def run_ended(self) -> None:
         """Tell the host that a run is over: messages that plugins repeat are shown again.
@@ -254,7 +254,7 @@ class Traces(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> JSONObject:
-        """Return a trace as a host hands it to plugins: `run_id`, `owner`, `success`, `error`, `steps` etc.
+        """Let a plugin read a trace of its host: a dict with `run_id`, `success`, `error`, `steps` etc.
 
         Raises:
             PflowError: It cannot be read, or is not a trace.

@@ -196,12 +196,12 @@ class PflowError(PortableError):
 
 
 def fault(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a finding of kind `config`: a `Problem` that hosts show as an error, with a suggestion."""
+    """Return a `Problem` of kind `config` and severity `error`, with a suggestion."""
     return Problem(path=path, message=message, suggestion=suggestion, kind="config", source=source)
 
 
 def advice(path: str, message: str, suggestion: str = "", *, source: str = "") -> Problem:
-    """Return a finding of kind `config`: a `Problem` that hosts show as a warning, with a suggestion."""
+    """Return a `Problem` of kind `config` and severity `warning`, with a suggestion."""
     return attrs.evolve(fault(path, message, suggestion, source=source), severity="warning")
 
 

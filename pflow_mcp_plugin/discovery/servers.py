@@ -152,12 +152,12 @@ def catalog(host: Host) -> Catalog:
 
 
 def pins(host: Host) -> Pins:
-    """Of the servers of a host, return the pins: what was approved of each."""
+    """Of the servers of a host, return one value of all pins: what was approved of each."""
     return servers(host.paths).pins
 
 
 def open_pool(host: Host) -> Pool:
-    """Return a new pool for the servers of a host, which reports its warnings; whoever asked closes it."""
+    """For the servers of a host, return a new pool, which reports its warnings; the caller closes it."""
     from pflow_mcp_plugin.client import Pool
     from pflow_mcp_plugin.contract import Problem
 
@@ -169,7 +169,7 @@ def open_pool(host: Host) -> Pool:
 
 
 def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = ()) -> None:
-    """Approve the launches of servers of a host that a command wrote or showed.
+    """Of the servers of a host, approve the launches of those that a command wrote or showed.
 
     The names in `new` were free: what is left of former servers with these names is deleted first.
     """
@@ -181,7 +181,7 @@ def approve_launches(host: Host, names: Iterable[str], *, new: Iterable[str] = (
 
 
 def current_launch(host: Host, name: str) -> JSONObject:
-    """Return the identity of the launch of one of a host's servers, by its current config and variables."""
+    """Of the servers of a host, return the identity of one's launch, by its current config and variables."""
     from pflow_mcp_plugin.config.expansion import launch_variables
     from pflow_mcp_plugin.trust.launch_identity import launch_identity
 
@@ -208,7 +208,7 @@ def forget_stderr(host: Host, name: str) -> None:
 
 
 def lookup(host: Host) -> Lookup:
-    """Return what looks up variables for the servers of a host: in the environment, then in its settings."""
+    """For the servers of a host, return what looks up variables: in the environment, then in settings."""
     from pflow_mcp_plugin.config.expansion import VariableLookup
 
     return VariableLookup(host.settings)

@@ -133,7 +133,7 @@ def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> T
 
 
 def resource(runtime: Runtime, server: str, uri: str) -> JSON:
-    """Read a resource as an `MCPNode` calls a tool, but without a workflow, and return its value."""
+    """Read a resource as an MCP node would, but without a workflow, and return its value."""
     return _result_of(runtime, lambda: runtime.resource_target(server), {"uri": uri}).value
 
 
@@ -222,7 +222,7 @@ def gather(
     extra: bool = False,
     approved: Container[str] = (),
 ) -> dict[str, Any]:
-    """Return the arguments that a node sends to its tool: params first, then keys of the shared store.
+    """As a pocketflow node, gather the arguments of a call: params first, then keys of the shared store.
 
     Only what the tool declares is taken from the store; a None there counts as missing
     unless the tool accepts null. Params are sent unchanged, None included. Params that the tool does

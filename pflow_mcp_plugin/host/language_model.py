@@ -46,7 +46,7 @@ def not_accepted(model: Any, error: ValueError) -> PflowError:
 
 
 def turned_away(error: BaseException) -> PflowError | None:
-    """Return what a failed request to a model means: a retryable error if it was not processed, else None."""
+    """Return a retryable error if the language model's provider turned a request away unread, else None."""
     chain = list(_chain(error))
     status = http_status(error)
     if status in (429, 503, 529):  # too many requests, unavailable, overloaded

@@ -189,7 +189,7 @@ def create_manager() -> Manager:
 
 
 def uncalled_hooks(manager: pluggy.PluginManager, plugin: object) -> Iterator[tuple[str, str]]:
-    """Find the `pflow_*` functions of a plugin that match no hook spec and will never be called.
+    """Yield the `pflow_*` functions of a loaded plugin that match no hook spec: they will never be called.
 
     A function with another plugin's prefix (`pflow_other_...`) is not reported while that plugin, which
     would specify the hook, is not installed.

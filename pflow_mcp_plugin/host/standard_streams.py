@@ -60,7 +60,7 @@ class Streams:
         return self._out if is_terminal(self._out) else None
 
     def answer(self, text: str, *, as_it_is: bool = False) -> int:
-        """Write text to the standard output stream; return 1 if that fails, 0 if the reader closed the pipe.
+        """Write text to the stream stdout; return 1 if that fails, 0 if the reader closed the pipe.
 
         On a terminal, codes that could steer it are escaped, unless the text is printable as it is.
         """

@@ -140,7 +140,7 @@ def _details(step: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _route_words(step: Mapping[str, Any]) -> str:
-    """Return in words which way a step in a trace file took: its case, or skipped; empty if neither."""
+    """Say which way a step of a trace file took: its case, or skipped; empty if neither."""
     branch = _details(step).get("branch")
     if isinstance(branch, Mapping) and step.get("error") is None:
         return f"case {branch.get('case')}"
@@ -148,7 +148,7 @@ def _route_words(step: Mapping[str, Any]) -> str:
 
 
 def action_words(step: Mapping[str, Any]) -> str:
-    """Describe the action of a step in a trace file; empty if it is usual, or clear from its case."""
+    """Describe the action of a step of a trace file; empty if it is usual, or clear from its case."""
     action = step.get("action")
     usual = (None, "default") if step.get("error") is None else (None, "default", "error")
     return "" if _route_words(step) or action in usual else f"action {action}"
@@ -161,7 +161,7 @@ def is_skipped(step: Mapping[str, Any]) -> bool:
 
 @attrs.frozen(kw_only=True, eq=False)
 class TracedStep:
-    """A step read from a trace file, and its state: `handled` if it failed and the run went on."""
+    """A step as read from a trace file: its state is `handled` if it failed and the run went on."""
 
     content: JSONObject
     state: StepState
@@ -191,7 +191,7 @@ class TracedStep:
         return [self._item(item.get("index"), item) for item in self.batch_items]
 
     def item(self, index: int) -> TracedStep | None:
-        """Return an item of this step's batch, as a step read from the trace file; None if that has none.
+        """Return an item of this step's batch, as read from the trace file; None if that has none.
 
         For an item that the trace does not have separately, the step knows only what the batch wrote.
         """

@@ -54,7 +54,7 @@ class Endpoint(Protocol):
 
     @property
     def insecure(self) -> bool:
-        """Whether rules for egress let this endpoint use plain http to its own host on another machine."""
+        """Whether rules for egress let an endpoint use plain http to its host on another machine."""
 
     @property
     def tls_pins(self) -> tuple[str, ...] | str: ...  # SHA-256 of keys in base64, or a file of them
@@ -88,7 +88,7 @@ class HostRefused(Exception):
 
 
 def plain_http_host(url: str) -> str:
-    """For the egress rule on plain http: return the host that a URL reaches by it over a network, or empty.
+    """For the network's egress rule on plain http: return the host that a URL reaches by it, or empty.
 
     A URL whose host still has to be expanded passes.
     """

@@ -141,7 +141,7 @@ def manifest_difference(offer: OfferedPreset, server: Server, manifest_hash: str
 
 
 def is_launch_of(preset: ServerPreset, server: Server) -> bool:
-    """Whether a server is still launched as its preset says, with any inputs."""
+    """Whether a server is still launched as its preset in the collection says, with any inputs."""
     same_program = PurePath(preset.command).name == PurePath(server.command).name
     fixed = [value for value in preset.args if not references(value)]
     return same_program and preset.url == server.url and all(value in server.args for value in fixed)
@@ -160,7 +160,7 @@ class InputValues:
 
 
 def parse_inputs(preset: ServerPreset, pairs: Iterable[str]) -> dict[str, str]:
-    """Read values for a collected preset's inputs, given as `NAME=VALUE`; an empty one counts as none."""
+    """Read values for the inputs of a preset in the collection, as `NAME=VALUE`; empty ones count as none."""
     values = {}
     names = [given.name for given in preset.inputs]
     known = f"Its inputs: {', '.join(names)}" if names else "It has no inputs"
@@ -199,7 +199,7 @@ def resolve_inputs(preset: ServerPreset, given: Mapping[str, str], lookup: Looku
 
 
 def lacking_inputs(preset: ServerPreset, missing: Sequence[PresetInput]) -> PflowError:
-    """Return the error about inputs of a collected preset that lack a value, with the steps to give one."""
+    """Return the error about inputs without a value, of a preset in the collection, with what to do."""
     named = ", ".join(f"{each.name} ({each.description})" for each in missing)
     plain = " ".join(f"--input {each.name}=..." for each in missing if not each.secret)
     steps = [f"pflow mcp add {preset.name} {plain}"] if plain else []
@@ -216,7 +216,7 @@ _TIMES = ("startup_timeout", "list_timeout", "call_timeout", "call_timeout_max")
 
 
 def server_table(preset: ServerPreset, texts: Mapping[str, str]) -> dict[str, Any]:
-    """Return the table of the config file for a server that is made from a preset."""
+    """Make a server from a collected preset, and return its table for the config file."""
     # An argument, variable or header is left out if it refers to an input without a value.
     table: dict[str, Any] = {} if preset.transport == "stdio" else {"type": preset.transport}
     table |= {key: _filled(getattr(preset, key), texts) for key in ("command", "url") if getattr(preset, key)}

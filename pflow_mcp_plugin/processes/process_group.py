@@ -100,7 +100,7 @@ class Reaper:
 
 
 class Shared(Generic[T]):
-    """Keeps one object per process, such as the reaper of process groups, from its first user to its last."""
+    """Keeps one object per process, like the reaper of its process groups, from first to last user."""
 
     def __init__(self, start: Callable[[], T], end: Callable[[T], None]) -> None:
         self._start = start

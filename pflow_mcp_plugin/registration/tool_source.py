@@ -57,7 +57,7 @@ class ToolSource:
         yield from (record for record, _ in self._live(server))
 
     def tool_names(self, server: str, beginning: str = "") -> list[str]:
-        """Return the node source's names of a server's tools with this prefix; new ones as in node types."""
+        """Return the source's names of a server's tools with this prefix; new ones as in node types."""
         config, head = self._usable(server), self._catalog.head(server)
         if config is None or head is None:
             return []

@@ -284,14 +284,14 @@ def declaration(schema: JSON, document: SchemaDocument | None = None) -> Declara
 
 @attrs.frozen(kw_only=True)
 class ResultForm:
-    """What a JSON Schema says of the form of results: whether wrapped, or with own `content_blocks`."""
+    """What a reader of schemas learns of the form of results: whether wrapped, or with `content_blocks`."""
 
     wrapped: bool | None = None  # inside a lone `{"result": ...}`; None if there is no schema that says so
     names_content_blocks: bool = False  # the result has a property `content_blocks` of its own
 
 
 def result_form(schema: JSON) -> ResultForm:
-    """Read a JSON Schema of results, if there is one, and return the form that its properties give them."""
+    """Read a JSON Schema of results, if there is one; return the form of results by its properties."""
     if schema is None:
         return ResultForm()
     document = SchemaDocument(schema)

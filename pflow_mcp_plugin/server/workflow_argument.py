@@ -145,7 +145,7 @@ def _refused(message: str) -> PflowError:
 
 
 def found_workflow(host: Host, word: str | Path) -> tuple[JSONObject, bool]:
-    """Return the workflow that an argument or a lock names by saved name or path, and whether it is saved."""
+    """Return the workflow that an argument names by its saved name or path, and whether it is saved."""
     if host.library is not None and word in host.library.names():
         return host.library.get(str(word)), True
     path = Path(word)

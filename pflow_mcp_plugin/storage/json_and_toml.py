@@ -125,7 +125,7 @@ def decode_json(path: Path, content: bytes, *, finite: bool = False) -> dict[str
 
 
 def as_string(value: object) -> str:
-    """Return a value decoded from JSON text, which must be a string; raise TypeError if it is not."""
+    """Of decoded JSON or TOML: return a value that must be a string; raise TypeError if it is not."""
     if not isinstance(value, str):
         message = f"expected a string, found {type(value).__name__}"
         raise TypeError(message)
@@ -133,7 +133,7 @@ def as_string(value: object) -> str:
 
 
 def as_strings(value: object) -> dict[str, str]:
-    """Return an object of a stored JSON text whose values must be strings; raise TypeError otherwise."""
+    """Of decoded JSON or TOML: return an object whose values must be strings; raise TypeError otherwise."""
     return {as_string(name): as_string(text) for name, text in as_table(value).items()}
 
 
@@ -155,7 +155,7 @@ def finite_number(number: str) -> float:
 
 
 def exact_float(number: str) -> float:
-    """Decode a number in a JSON text as a float; raise `Lossy` if no float is written with these digits."""
+    """While decoding JSON text, make a float of a number; raise `Lossy` if no float has these digits."""
     value = float(number)
     # A float never loses one of 15 digits.
     if repr(value) == number or (len(number) <= 15 and "e" not in number.lower()):
@@ -170,7 +170,7 @@ def exact_float(number: str) -> float:
 
 
 def distinct(members: list[tuple[str, JSON]]) -> dict[str, JSON]:
-    """Decode the members of an object in a JSON text strictly: raise `Lossy` if a key occurs twice."""
+    """While decoding JSON text, make a dict of an object's members; raise `Lossy` if a key occurs twice."""
     found: dict[str, JSON] = {}
     for key, value in members:
         if key in found:
@@ -196,7 +196,7 @@ def strict_json(text: str, *, exact: bool = False) -> JSON:
 def plain_json(
     value: object, deepest: int, failed: Callable[[BaseException], object], above: tuple[int, ...] = ()
 ) -> Any:
-    """Return any value as JSON text can hold it: other objects as strings, what is nested deeper as `...`.
+    """Make any value fit to be encoded as JSON: other objects become strings, what is nested deeper `...`.
 
     `failed` is called with what an object raises on reading; unless it raises that, too, the class of the
     object stands for it. `above` holds the ids of what encloses the value.
@@ -223,7 +223,7 @@ def _text(value: object) -> str:
 
 
 def is_same(one: object, other: object) -> bool:
-    """Whether two values mean the same in JSON text, however deeply nested: 1 is 1.0, but true is not 1."""
+    """Whether two decoded values are the same JSON or TOML, however deep: 1 is 1.0, but true is not 1."""
     pairs = [(one, other)]
     while pairs:
         left, right = pairs.pop()
@@ -362,6 +362,6 @@ def encode_toml(document: JSONObject) -> bytes:
 
 
 def toml_comments(content: bytes) -> Counter[str]:
-    """Return the comments of valid TOML, with how often each occurs."""
+    """Return the comments in valid TOML text before it is decoded, with how often each occurs."""
     tokens = (found[0] for found in re.finditer(PIECE, content.decode("utf-8-sig")))
     return Counter(token.rstrip() for token in tokens if token.startswith("#"))

@@ -195,7 +195,7 @@ _NEAR = 64
 
 
 def printable(text: str) -> str:
-    r"""Return printable text for people: hidden characters are escaped as in JSON, such as `\u001b`.
+    r"""Return how text may appear on a terminal: hidden characters are escaped as in JSON, like `\u001b`.
 
     A JSON document stays one and means the same.
     """
@@ -207,7 +207,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    r"""Return printable text in one line: tabs, line ends and all that is not printable are escaped.
+    r"""Return how text may appear in one line of a terminal: line ends and hidden characters are escaped.
 
     That includes spaces other than the usual one, and characters that Unicode does not assign.
     """
@@ -238,7 +238,7 @@ def barred_lines(text: str) -> list[str]:
 
 
 def escape(char: str) -> str:
-    r"""Return a character made printable, escaped as in JSON, such as `\u001b`; astral ones as surrogates."""
+    r"""Return how a hidden character may appear on a terminal: as in JSON, `\u001b`; astral ones in pairs."""
     code = ord(char)
     if code <= 0xFFFF:
         return _ESCAPES.get(char, f"\\u{code:04x}")

@@ -187,7 +187,7 @@ def audit(
     nodes: Collection[str] = (),
     allowed: Callable[[str, str], bool] = lambda _server, _tool: True,
 ) -> Iterator[Finding]:
-    """Run the checks for suspicious tools on servers as last synced; yield the findings, start no server.
+    """Run all checks of tools on servers as last synced: yield what is suspicious, start no server.
 
     Each is compared with all servers of the catalog, and with the node types of others. Tools that are not
     `allowed` by server and name become no nodes, and are left out.
@@ -214,7 +214,7 @@ def readable_names(catalog: Catalog, server: str) -> tuple[str, ...]:
 
 
 def notes(server: str, findings: Iterable[Finding]) -> Iterator[str]:
-    """Yield what the checks found suspicious about a server, as lines: errors first, not all of many."""
+    """Yield what the checks of tools found suspicious, as lines: errors first, not all of many."""
     found = sorted(findings, key=lambda finding: finding.severity)  # stable, and `error` comes first
     for finding in found[:_NOTED]:
         whose = f"{finding.tool}: " if finding.tool else ""

@@ -443,7 +443,7 @@ def _from_rpc(error: Any, evidence: Evidence) -> McpError:
 
 
 def says_tool_is_gone(text: str, tool: str) -> bool:
-    """Whether the text of a server's JSON-RPC error explains why a call failed: the tool is unknown."""
+    """Whether a server's JSON-RPC error explains a failure in words: that the tool is unknown."""
     # Only the beginning: a tool that did run may quote such words from elsewhere.
     name = rf"\W{{0,3}}{re.escape(tool)}(?!\w)"
     said = rf"(unknown tool{name}|tool not found{name}|tool{name}\W{{0,3}}not found)"

@@ -213,7 +213,7 @@ async def read_events(response: httpx2.Response, limit: int) -> AsyncGenerator[h
 
 
 class _CountedBytes(httpx2.AsyncByteStream):
-    """The decoded bytes of the answer to an HTTP request; `size` counts them since it was set to 0."""
+    """The decoded bytes of an answer on the HTTP transport; `size` counts them since it was set to 0."""
 
     def __init__(self, response: httpx2.Response) -> None:
         self.size = 0

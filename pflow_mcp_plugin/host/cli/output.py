@@ -27,7 +27,7 @@ _PLACES = 5
 
 
 def wants_json(arguments: list[str]) -> bool:
-    """Return whether to print the report as JSON: `--json` is among the arguments, before any `--`."""
+    """Return whether a command's output is to be JSON: `--json` is among the arguments, before any `--`."""
     return "--json" in takewhile(lambda word: word != "--", arguments)
 
 

@@ -311,7 +311,7 @@ _SERVER = "server"
 
 
 def dry_run_report(compiled: Compiled, given: dict[str, object]) -> Report:
-    """Return the output of the command `pflow run --dry-run`; `given` are the inputs before defaults.
+    """Return what the command `pflow run --dry-run` prints; `given` are the inputs before defaults.
 
     Secret inputs are not shown. Params are shown with the values of inputs; outputs of nodes stay templates.
     """

@@ -257,7 +257,7 @@ def _evidence(part: Fit, rival: float) -> float:
 
 
 def workflow_confidence(degree: float) -> float:
-    """Return the confidence that a saved workflow is right, if it fits the task as a whole to this degree."""
+    """Return the confidence that a workflow is right if it fits a task, as a whole, to this degree."""
     (share,) = _interpolated(_MEASURED_WORKFLOWS, degree)
     return round(share, 3)
 
@@ -273,7 +273,7 @@ def _interpolated(table: Sequence[tuple[float, ...]], value: float) -> list[floa
 def match_workflows(
     task: str, workflows: Iterable[tuple[SavedWorkflow, JSONObject]]
 ) -> list[Match[SavedWorkflow]]:
-    """Return how well saved workflows and their content fit a task as a whole: those that fit, best first."""
+    """Return how well each of some workflows fits a task as a whole: those that fit, best first."""
     described = [(saved, _described(saved, workflow)) for saved, workflow in workflows if not saved.problem]
     common = Counter(found for _, item in described for found in item.roots)
     fit = TaskFit(task, len(described), lambda word: common[root(word)])

@@ -73,7 +73,7 @@ def prose(text: JSON | None) -> str:
 
 
 def seen(value: JSON) -> JSON:
-    """Clean the JSON that a model answered: keep only characters that prompts may have, and line breaks."""
+    """Clean the JSON of a planner's answer: keep only characters that prompts may have, and line breaks."""
     if isinstance(value, str):
         return "".join(it for it in value if it in _KEPT or unicodedata.category(it) not in UNSEEN)
     if isinstance(value, dict):
@@ -205,7 +205,7 @@ class PlanModel:
         self._redactor.add([used] if used else [])
 
     def ask(self, system: str, prompt: str, schema: JSONObject, key: str) -> JSONObject:
-        """Return the planning model's answer, a JSON object with `key`, whether or not it takes a schema."""
+        """Return the answer to the planner, an object with `key`, whether or not the model takes a schema."""
         if self._takes_schema:
             try:
                 return self._read(self._answer(system, prompt, schema), key)

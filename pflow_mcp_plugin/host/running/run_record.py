@@ -285,7 +285,7 @@ class RunRecord:
         return number
 
     def entries(self) -> list[tuple[dict[str, Any], int, int | None, int | None]]:
-        """Return what `put_entry` wrote in the record: content, number, parent and item of each row."""
+        """Return what `put_entry` wrote in the run's record: content, number, parent and item of each row."""
         with self._transaction() as execute:
             rows = execute("SELECT content, number, parent, item FROM entry ORDER BY number").fetchall()
         return [(json.loads(content), *place) for content, *place in rows]

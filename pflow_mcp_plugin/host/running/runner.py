@@ -493,7 +493,7 @@ def _param_problems(entry: Entry, given: JSONObject) -> Iterator[Problem]:
 
 @contextmanager
 def run_contexts(run: CurrentRun, plugins: Plugins) -> Iterator[None]:
-    """Enter the contexts of plugins, inside which a workflow runs, in their order; leave them in reverse.
+    """Enter the plugins' contexts for the runner, in their order; leave them in reverse.
 
     A plugin that fails to offer or leave its context is reported; the others are not affected. Ctrl-C cancels
     the run before the contexts are left.

@@ -98,7 +98,7 @@ class Compiled:
                 yield from node.sub.every()
 
     def certain(self) -> Iterator[PlannedNode]:
-        """Yield the plan's compiled nodes sure to run, uncached, if all take their default action."""
+        """Yield the compiled nodes that are sure to run, uncached, if all take their default action."""
         certain = self.graph.certain({node.id for node in self.nodes if own_type(node.ref.entry) == "branch"})
         for node in self.nodes:
             if node.id in certain and node.ttl is None and not node.constructs.may_skip:
@@ -158,7 +158,7 @@ def plan_of(name: str, checked: Checked, host: Host, plugins: Plugins, above: st
 
 
 def denied_flows(checked: Checked, config: Path, given: Iterable[str] = ()) -> tuple[Problem, ...]:
-    """Before compiling a checked workflow: return why a policy forbids it, as errors about its data flows."""
+    """Before compilation: return why a policy forbids a workflow, as errors about its data flows."""
     policy = read_policy(config)
     if policy is None:  # most users have none, so the search is loaded late
         return ()

@@ -380,7 +380,7 @@ class Constructs:
         return {key: it if self.keep or key == "error" else REDACTED for key, it in written.items()}
 
     def words(self, known: Known = lambda _: None) -> list[str]:
-        """Say how often the node's constructs let it run, if at all: `if n > 3`, or `for each of 5 items`."""
+        """Say how often a node's constructs, `when` and `batch`, let it run: `for each of 5 items`."""
         words = [f"if {self.when.text}"] if self.when else []
         count = self.batch.count(known) if self.batch else None
         if count is not None:

@@ -87,7 +87,7 @@ class NodeTypes(Protocol):
         """Yield warnings about what the nodes of the workflow being checked need and this machine lacks."""
 
     def check_use(self, use: NodeUse) -> Iterable[Problem]:
-        """Return the problems that a node's source finds in its use in the workflow being checked."""
+        """For the check of a workflow: return the problems that a node's source finds in its use."""
 
     def upgrade(self, node: JSONObject) -> JSONObject | None: ...
 
@@ -97,7 +97,7 @@ class NodeTypes(Protocol):
 
 @attrs.define(eq=False)
 class ChangedEntries:
-    """The node types for the check of a workflow with changed entries; anything else is as in `types`."""
+    """For the check of a workflow with changed entries: its node types; anything else is as in `types`."""
 
     types: NodeTypes
     change: Callable[[Entry], Entry]
@@ -111,7 +111,7 @@ class ChangedEntries:
 
 
 def trusted(entry: Entry) -> Entry:
-    """For the check of a workflow: return a node's entry, believing its claim to be flow-safe."""
+    """For the check of a workflow's data flows: return a node's entry, believing its claim to be safe."""
     return attrs.evolve(entry, purity="flow_safe") if entry.claimed_purity else entry
 
 
@@ -121,7 +121,7 @@ def opened(entry: Entry) -> Entry:
 
 
 def fetching(entry: Entry, node: NodeSpec) -> Entry:
-    """For the check of a workflow: return an `http`'s entry as safe to repeat if it only fetches.
+    """For the check of a workflow: return an `http`'s entry as one that is safe to repeat if it only fetches.
 
     Its result is kept for later runs only without `auth`, which may name another account by then.
     """
@@ -537,7 +537,7 @@ class _Check:
                 self.report_use(node, more, run)
 
     def supplied(self, node: NodeSpec, entry: Entry) -> frozenset[str] | None:
-        """For the check: return which keys a node may be given besides its params; None if it may be any."""
+        """For the check of a workflow: return which keys a node may get besides params; None if any."""
         scope = self.inner_scope(node)
         if scope.uncertain or scope.open is not False or self.lenient:
             return None

@@ -55,7 +55,7 @@ def split_route(route: str) -> tuple[str, str]:
 
 
 def only_fetches(params: Mapping[str, object]) -> bool:
-    """Return whether `http` only fetches by its params in a document: a safe `method`, and no `download`."""
+    """Whether a step of a document is an `http` that only fetches: a safe `method`, and no `download`."""
     return str(params.get("method") or "GET").upper() in SAFE_METHODS and not params.get("download")
 
 
@@ -259,7 +259,7 @@ def normalise(workflow: JSON, upgrade: Upgrade | None = None) -> Any:
 def bind_inputs(
     document: WorkflowDocument, given: Mapping[str, object]
 ) -> tuple[dict[str, object], list[Problem]]:
-    """Bind values to the inputs of a workflow's document: return a run's first values, and their problems.
+    """Bind values to the inputs that a workflow's document declares; return them and the problems.
 
     A string for an input of another type is parsed as that type: lists and objects as JSON, booleans
     as `true` or `false`. Other values are converted where nothing is lost. None, given or as default,

@@ -88,12 +88,12 @@ def expressions_in(
 
 
 def cases_of(params: Mapping[str, Any]) -> list[JSON]:
-    """Read the cases of a workflow's `branch`, whose conditions read values; empty if it has none."""
+    """Return the cases of a workflow's `branch`, whose conditions read values; empty if it has none."""
     return list_of(_structured(params.get(CASES)))
 
 
 def outputs_of(params: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return the expressions by which a workflow's `transform` reads values, by the names of its outputs."""
+    """Return the expressions of a workflow's `transform`, which read values, by the names of its outputs."""
     return {str(name): text for name, text in table_of(_structured(params.get(OUTPUTS))).items()}
 
 
@@ -126,7 +126,7 @@ def expression_reads(
 
 
 def transform_outputs(node: NodeSpec, entry: Entry) -> tuple[Field, ...]:
-    """Return what is known before a run of a `transform`: its outputs, typed by what its expressions read."""
+    """Return the outputs that a workflow's `transform` will have, each typed by what its expression reads."""
     from pflow_mcp_plugin.host.workflow.expressions import parsed
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
 
@@ -166,7 +166,7 @@ def fitting(value: object, field: Field) -> object:
 
 
 def values_of(known: Mapping[str, object]) -> KnownValue:
-    """Return a look-up by which templates read the values that are known before a run."""
+    """Return a look-up by which a workflow's templates read, before a run, the values that are known then."""
 
     def lookup(reference: TemplateReference) -> object:
         return follow(known[reference.root], reference.path[1:]) if reference.root in known else UNKNOWN

@@ -82,7 +82,7 @@ _ANY: dict[str, Any] = {"types": []}
 
 @attrs.frozen
 class Secrets:
-    """The secrets of a run: a function that changes a text with a secret makes another secret."""
+    """The secrets that functions of expressions know: what one makes of a text with a secret is another."""
 
     known: Callable[[], frozenset[str]]
     redact: Callable[[str], str]
