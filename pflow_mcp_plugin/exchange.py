@@ -83,7 +83,7 @@ class Launch:
 
     @cached_property
     def key(self) -> str:
-        """The hash of a `Launch` with its expanded config: launches share a connection only if it is equal."""
+        """The hash of a `Launch` with its expanded config: those with equal ones share a connection."""
         import json
         from hashlib import sha256
 

@@ -442,7 +442,7 @@ def _expanded(text: str) -> str:
 
 
 def kept_program(server: Server, before: str) -> str:
-    """For a server's table: return where the program of `command` is now: `PATH` may be shorter at a start."""
+    """For a server's table: return where the program is now; `PATH` may be shorter at a start."""
     if not server.command or os.sep in server.command:
         return ""
     try:

@@ -17,7 +17,6 @@ from pflow_mcp_plugin.host.registry.node_index import Index, NodeRow, open_index
 from pflow_mcp_plugin.host.registry.node_sources import NAME as SAVED
 from pflow_mcp_plugin.host.registry.node_sources import Memory, Origin, SavedEntries, asked, collect_sources
 from pflow_mcp_plugin.host.shared_parts import shared_part
-from pflow_mcp_plugin.terminal.similar_names import closest
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.contract import Discovery, Entry, Match, NodeUse, Sketch
@@ -146,6 +145,8 @@ class NodeRegistry(Registry):
                     self._report(problem)
 
     def nearest(self, node_type: str) -> list[str]:
+        from pflow_mcp_plugin.terminal.similar_names import closest
+
         names = self._opened().names()
         # Comparing takes time for each name, so the search index narrows them down first.
         if len(names) > _FEW:
