@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import _thread
 import gc
 import os
 import sys
 import time
 
-from pflow_mcp_plugin.host.ctrl_c import EXIT_CODE, CtrlC
+from pflow_mcp_plugin.host.ctrl_c import EXIT_CODE, CtrlC, begin_thread
 
 _YOUNG_OBJECTS = 200_000
 """New objects between two garbage collections of the program; the default of 700 slows it by a tenth.
@@ -74,18 +73,11 @@ def program() -> int:
             continue
     gc.freeze()  # a last collection over everything loaded would cost a command a fifth of its time
     grace = _GRACE_AFTER_SIGNAL if code > _SIGNALLED else _GRACE
-    begun = _thread.allocate_lock()
-    begun.acquire()
-    try:
-        _thread.start_new_thread(_end_after, (begun, grace, code))
-    except RuntimeError:  # no more threads can start
-        return code
-    begun.acquire()  # Python 3.13 may crash if it ends while a thread is starting
+    begin_thread(_end_after, grace, code)
     return code
 
 
-def _end_after(begun: _thread.LockType, seconds: float, code: int) -> None:
-    begun.release()
+def _end_after(seconds: float, code: int) -> None:
     time.sleep(seconds)
     import threading
 

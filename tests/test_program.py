@@ -58,13 +58,13 @@ def test_ctrl_c_before_the_command_line_is_there_is_told_as_any_other() -> None:
 
 def test_it_does_not_end_while_the_thread_that_watches_its_end_is_starting() -> None:
     late = "lambda begin, given: start_thread(lambda: (print('begun'), begin(*given)), ())"
-    patched = f"start_thread = start._thread.start_new_thread; start._thread.start_new_thread = {late}"
+    patched = f"import _thread; start_thread = _thread.start_new_thread; _thread.start_new_thread = {late}"
     done = run(f"{patched}; atexit.register(print, 'at exit')")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("begun\nat exit\n")
 
 
 def test_it_ends_as_usual_where_no_thread_can_start() -> None:
-    refused = "def refuse(*_):\n    raise RuntimeError\nstart._thread.start_new_thread = refuse"
+    refused = "def refuse(*_):\n    raise RuntimeError\nimport _thread; _thread.start_new_thread = refuse"
     done = run(refused)
     assert (done.returncode, done.stderr) == (0, "")

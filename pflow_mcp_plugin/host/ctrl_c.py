@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import time
+from _collections_abc import Callable  # which is loaded at any start, unlike `collections`
 from types import FrameType
 
 EXIT_CODE = 130
@@ -49,14 +50,9 @@ class CtrlC:
             os._exit(EXIT_CODE)
         now = time.monotonic()
         self._hold_until = self._hold_until or now + _LONGEST_HOLD
-        if now <= self._hold_until and _imports(frame):
-            try:
-                # A `threading.Thread` needs locks, which the interrupted code may hold.
-                _thread.start_new_thread(_interrupt_again, (_thread.get_ident(),))
-            except RuntimeError:  # no more threads can start
-                pass
-            else:
-                return
+        held = now <= self._hold_until and _imports(frame)
+        if held and begin_thread(_interrupt_again, _thread.get_ident()):
+            return
         self._hold_until = None
         self.raised = True
         raise KeyboardInterrupt
@@ -66,6 +62,27 @@ def interrupted() -> bool:
     """Return whether Ctrl-C was pressed; False if the program does not handle it with `CtrlC`."""
     taker = getattr(signal.getsignal(signal.SIGINT), "__self__", None)
     return isinstance(taker, CtrlC) and taker.raised
+
+
+def begin_thread(function: Callable[..., None], *arguments: object) -> bool:
+    """Begin a thread for Ctrl-C or the program's end, and wait until it runs; False if no more can start.
+
+    A `threading.Thread` needs locks, which interrupted code may hold. Python 3.13 may crash if it ends while
+    another thread is starting.
+    """
+    begun = _thread.allocate_lock()
+    begun.acquire()
+
+    def run() -> None:
+        begun.release()
+        function(*arguments)
+
+    try:
+        _thread.start_new_thread(run, ())
+    except RuntimeError:
+        return False
+    begun.acquire()
+    return True
 
 
 def _imports(frame: FrameType | None) -> bool:
