@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from contextvars import copy_context
@@ -82,6 +82,18 @@ class Threads(Executor):
                 return self._work.get(timeout=_IDLE_SECONDS)
             if self._idle.acquire(blocking=False):  # otherwise some work is on its way to this thread
                 return None
+
+
+def to_its_end(begin: Callable[[], Coroutine[Any, Any, Made]]) -> Made:
+    """Run a coroutine to its end: on a daemon thread, if this thread is running an event loop already."""
+    import asyncio
+
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(begin())
+    with Threads(1, "coroutine") as threads:
+        return threads.submit(lambda: asyncio.run(begin())).result()
 
 
 async def in_daemon_thread(

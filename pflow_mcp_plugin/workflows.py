@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pflow_mcp_plugin.contract import JSON, Decision, Outcome, RunControl, RunOptions
+from pflow_mcp_plugin.contract import JSON, Decision, Outcome, PflowError, RunControl, RunOptions
 from pflow_mcp_plugin.contract.run_requests import USUAL_OPTIONS
 from pflow_mcp_plugin.host.embedded_host import open_host
 
@@ -57,6 +57,7 @@ def run_workflow(
     from pflow_mcp_plugin.host.cli.run_commands import find_workflow, place_of
     from pflow_mcp_plugin.host.workflow.workflow_text import locating
 
+    _require_names("inputs", inputs)
     with open_host() as host:
         runner, name = host.runner.with_options(options), "workflow"
         if isinstance(workflow, Mapping):
@@ -89,9 +90,17 @@ def resume(
     Raises:
         PflowError: As for `run_workflow`; or there is no such run, or it was started in another folder.
     """
+    _require_names("inputs", inputs)
+    _require_names("decisions", decisions)
     with open_host() as host:
         runner = host.runner.with_options(options)
         return _succeeded(runner.resume(run_id, inputs or {}, decisions=decisions, control=control))
+
+
+def _require_names(what: str, given: object) -> None:
+    if not isinstance(given, Mapping | None):
+        message = f"The {what} must be a mapping from names to values, not {type(given).__name__}"
+        raise PflowError(message, kind="usage")
 
 
 def _succeeded(outcome: Outcome) -> Outcome:

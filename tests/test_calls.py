@@ -69,6 +69,12 @@ def test_arguments_are_checked_before_a_server_starts(counting):
     assert not counting.exists()
 
 
+@pytest.mark.parametrize(("server", "tool"), [(None, "double"), ("counting", 5)])
+def test_what_is_no_name_is_an_error_too(counting, server, tool):
+    with pytest.raises(PflowError, match=r"must be a string, not (NoneType|int)"):
+        call(server, tool, number=1)
+
+
 def test_an_unknown_tool_is_an_error_that_names_it(counting):
     with pytest.raises(McpError, match="treble"):
         call("counting", "treble", number=1)

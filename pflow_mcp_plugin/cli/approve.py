@@ -45,6 +45,7 @@ def diff(host: Host, server: str | None) -> Report:
     store = server_store(host)
     data: list[dict[str, JSON]] = []
     lines: list[str] = []
+    failed: PflowError | None = None
     for name in [server] if server else store.names():
         comparison, note = NOTHING, ""
         try:
@@ -65,6 +66,7 @@ def diff(host: Host, server: str | None) -> Report:
             if server:
                 raise
             # What is wrong with one server does not hide the differences of others.
+            failed = failed or error
             note = "; ".join([str(error), *error.suggestions])
         data.append({"server": name, **({"note": note} if note else {}), **comparison.to_dict()})
         found = [*comparison.lines()]
@@ -72,7 +74,7 @@ def diff(host: Host, server: str | None) -> Report:
         lines += [f"  {line}" for line in found]
         if comparison:
             lines.append(f"  To approve it, run: pflow mcp approve {name}")
-    return Report(data=data, text="\n".join(lines) or "No MCP server is configured")
+    return Report(data=data, text="\n".join(lines) or "No MCP server is configured", error=failed)
 
 
 @click.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -13,23 +12,25 @@ from click.shell_completion import CompletionItem
 from pflow_mcp_plugin.config.field_checks import DAY
 from pflow_mcp_plugin.contract import PflowError
 from pflow_mcp_plugin.discovery.servers import catalog, server_store
+from pflow_mcp_plugin.terminal.human_units import seconds_in
 
 
 class Seconds(click.FloatRange):
-    """An argument of `pflow mcp` commands in seconds; unlike `FloatRange`, neither `nan` nor `inf`."""
+    """An argument of `pflow mcp` commands that is a time, such as `90`, `90s` or `15m`, in seconds."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        seconds = float(super().convert(value, param, ctx))
-        if not math.isfinite(seconds):
-            self.fail(f"{value} is not a number of seconds.", param, ctx)
-        return seconds
+        try:
+            seconds = seconds_in(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
+        return float(super().convert(seconds, param, ctx))
 
 
 startup_timeout = click.option(
     "--startup-timeout",
     type=Seconds(min=0, min_open=True, max=DAY),
-    metavar="SECONDS",
-    help="Time for the start of each server, downloads included.",
+    metavar="TIME",
+    help="Time for the start of each server, downloads included, such as 90s or 5m.",
 )
 """Adds the option to a command; its value is None if it is not given."""
 

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import attrs
@@ -177,8 +178,10 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
         for secret in each.secrets if each.is_stored else ():
             path = f"{server_schema.server_path(each.server.name)}.{secret.field}"
             message = f"{each.server.name} keeps the secret {secret.field} in the config in plain text"
-            step = "Store it in the settings: pflow mcp import --secrets-to-settings --force"
-            host.report(advice(path, message, f"{step}, or pflow settings set {secret.variable} -"))
+            again = f"pflow mcp import {quote(str(each.file.path))} --as {each.file.client}"
+            own = f"write ${{{secret.variable}}} in its place, and: pflow settings set {secret.variable} -"
+            step = f"Move the secrets of this file: {again} --secrets-to-settings --force; or {own}"
+            host.report(advice(path, message, step))
 
 
 def _error(plan: ImportPlan) -> PflowError | None:

@@ -118,8 +118,10 @@ def _all_tools(host: Host, known: Servers) -> Used:
         steps = ("Run: pflow mcp sync",)
         raise PflowError("There is nothing to lock: no server is synced", suggestions=steps, kind="not_found")
     _refuse_outdated(known, used)  # first: a sync is due before anything is approved
+    records = [known.catalog.tool(server, tool) for server, tools in used.items() for tool in tools]
+    unusable = {it.node for it in records if it and it.found.task_support == "required"}
     # All tools of a server may be withheld for one reason.
-    withheld = [*dict.fromkeys(entry.withheld for entry in entries if entry.withheld)]
+    withheld = [*dict.fromkeys(it.withheld for it in entries if it.withheld and it.node not in unusable)]
     refuse_errors(_UNAPPROVED, withheld, kind="validation")
     return used
 

@@ -197,7 +197,7 @@ class _ServeCommand(click.Command):
     type=Seconds(min=0, min_open=True),
     default=3600,
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="HTTP: a request that takes longer is cancelled together with its run.",
 )
 @click.option(
@@ -205,7 +205,7 @@ class _ServeCommand(click.Command):
     type=Seconds(min=0),
     default=10,
     show_default=True,
-    metavar="SECONDS",
+    metavar="TIME",
     help="HTTP: how long running requests may continue after Ctrl-C or SIGTERM.",
 )
 @click.option("--tls-cert", type=_FILE, metavar="FILE", help="HTTP: serve https with this certificate.")

@@ -130,8 +130,8 @@ class Host(ABC):
         if self.library is None:
             raise PflowError("This pflow does not save workflows", kind="usage")
         problems = self.runner.validate(workflow) if self.runner else ()
-        errors = [it for it in errors_in(problems) if it.kind != "not_found"]
-        if errors:
+        errors = errors_in(problems)
+        if any(it.kind != "not_found" for it in errors):
             only = attrs.evolve(errors[0], suggestion="")
             what = f": {only}" if len(errors) == 1 else f", it has {len(errors)} errors"
             raise PflowError(

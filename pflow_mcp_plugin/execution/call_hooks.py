@@ -63,8 +63,11 @@ class CallHooks:
 
     def _answer(self, ours: Answer, call: ToolCall) -> CallResult:
         checked: list[CallResult] = []  # that of `last`: a server's is not a plugin's to answer for
+        begun = False
 
         def last() -> CallResult:
+            nonlocal begun
+            begun = True
             # pluggy calls an extra implementation before the ordinary ones, but ours must be last
             for implementation in reversed(self._implementations(ANSWER)):
                 if not (implementation.tryfirst or _is_wrapper(implementation)):
@@ -78,6 +81,10 @@ class CallHooks:
         try:
             found = getattr(self.relay, ANSWER).call_extra([last], {"call": _own(call)})
         except BaseException as error:  # code of other plugins may raise anything
+            if isinstance(error, PflowError):
+                if error.ran is None:  # a wrapper may raise it after the tool was called
+                    error.ran = "unknown" if begun else "not ran"
+                error.details = {"server": call.server, "tool": call.label, **error.details}
             if isinstance(error, PflowError) or is_interruption(error):
                 raise
             raise _broken(None, ANSWER, call, f"raised {described(error)}", ran="unknown") from error

@@ -129,6 +129,10 @@ class MCPNode(Node):
 
 def called(runtime: Runtime, server: str, tool: str, arguments: JSONObject) -> ToolResult:
     """Do what a node does, without a workflow: call its tool once; return the result in the node's form."""
+    for what, name in (("server", server), ("tool", tool)):
+        if not isinstance(name, str):
+            message = f"The name of a {what} must be a string, not {type(name).__name__}"
+            raise PflowError(message, suggestions=("Pass the server and the tool",), kind="usage")
     return _result_of(runtime, lambda: runtime.target(server, tool), arguments)
 
 

@@ -17,7 +17,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache, partial
 from importlib import import_module
@@ -327,6 +327,7 @@ class Plugins:
                 else:
                     taken[point.name] = plugin
                     self._add(plugin, point.load)
+            self._tell_unknown(disabled - {plugin.name for plugin in self.all if not plugin.own})
         else:
             self.all += [Plugin(name, module=module) for name, module in registered if module is not None]
         for plugin in self.loaded:
@@ -335,6 +336,17 @@ class Plugins:
                 uncalled += uncalled_hooks(self.manager, plugin.module)
             for message, fix in uncalled:
                 self._warn(plugin, f"Plugin {plugin.label}: {message}", fix)
+
+    def _tell_unknown(self, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            from pflow_mcp_plugin.terminal.similar_names import did_you_mean
+
+            own = any(plugin.name == name for plugin in self.all)
+            message = f"{DISABLE_VARIABLE} names {name}, which " + (
+                "is pflow's own" if own else "is no plugin"
+            )
+            step = did_you_mean(name, [it.name for it in self.all if not it.own], "See: pflow plugins")
+            self.report(advice("", message, step))
 
     def configure(self, host: Host) -> None:
         """Pass the host to every plugin; one that raises is unregistered, and so skipped."""

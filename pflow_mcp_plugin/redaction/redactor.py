@@ -104,8 +104,8 @@ class Redactor:
     def value(self, value: Any) -> Any:
         """Return a JSON value with the secrets in its strings and keys redacted.
 
-        Every string is taken as a piece of a longer text. A number that equals a secret is redacted as
-        well; other numbers stay as they are.
+        Every string is taken as a piece of a longer text. A number that equals a secret, whatever its sign,
+        is redacted as well; other numbers stay as they are.
         """
         forms = self._forms()
         if forms is None or not forms.may_be_in(list(_strings(value))):
@@ -120,7 +120,7 @@ class Redactor:
         if isinstance(value, list | tuple):
             items = self.strings_of(value)
             return [item if isinstance(item, str) else self._redacted(item) for item in items]
-        return REDACTED if _is_number(value) and repr(value) in self._secrets else value
+        return REDACTED if _is_number(value) and _digits(value) in self._secrets else value
 
     def strings_of(self, items: Sequence[Any]) -> list[Any]:
         strings = iter(self.pieces(item for item in items if isinstance(item, str)))
@@ -146,11 +146,16 @@ def _strings(value: Any) -> Iterator[str]:
         elif isinstance(item, list | tuple):
             left += reversed(item)
         elif _is_number(item):
-            yield repr(item)
+            yield _digits(item)
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and -(2**63) < value < 2**63
+
+
+def _digits(number: float) -> str:
+    """Return the digits in which a secret may be a number: those of 5 for -5 and 5.0, too."""
+    return repr(abs(int(number) if number == int(number) else number))
 
 
 def _without(text: str, parts: Iterable[tuple[int, int]]) -> str:

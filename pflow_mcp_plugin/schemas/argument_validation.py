@@ -269,7 +269,8 @@ def _unquoted(error: Any, root: JSON, names: Container[str]) -> Iterator[Violati
 
 def _is_about_type(error: Any) -> bool:
     """Whether every alternative of `anyOf` rejects an argument's type: then they are named together."""
-    return all(inner.validator == "type" and not inner.path for inner in error.context)
+    alternatives = error.context  # none if an argument fits several of `oneOf`
+    return bool(alternatives) and all(it.validator == "type" and not it.path for it in alternatives)
 
 
 def _closest(error: Any) -> Any:
@@ -288,6 +289,8 @@ def _expected(error: Any, root: JSON) -> str:
         return "one of " + ", ".join(
             _shown(item) for item in (value if error.validator == "enum" else [value])
         )
+    if error.validator == "oneOf" and not error.context:
+        return "a value that fits only one of the alternatives in its oneOf"
     words = BOUNDS.get(error.validator)
     return words.format(value) if words else f"a value allowed by its {error.validator}"
 

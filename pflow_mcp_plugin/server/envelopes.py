@@ -163,7 +163,7 @@ MOST_NAMES = 1_000
 """Items that a list given as an argument may have."""
 
 RUN_BESIDE: Mapping[str, JSONObject] = {
-    "trace_path": {**TEXT, "description": "The trace of the run, for trace_read"},
+    "trace_path": {**TEXT, "description": "The trace of the run. trace_read reads it"},
     "checkpoint": {
         **ANY_OBJECT,
         "description": "On failure: what each node had written, by node id; shortened and redacted",

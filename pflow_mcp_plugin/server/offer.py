@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
@@ -97,16 +96,16 @@ class PflowResources:
             lacking = f"This server does not serve {', '.join(request.hidden)}.\n\n" if request.hidden else ""
             return [_content(uri, lacking + _GUIDE_FILE.read_text(encoding="utf-8"), "text/markdown")]
         if uri == SCHEMA:
-            return [_content(uri, _text(runner_of(request.host).schema()), "application/schema+json")]
+            return [_content(uri, runner_of(request.host).schema(), "application/schema+json")]
         start = uri.rfind("/") + 1
         prefix, name = uri[:start], uri[start:]
         is_name = self._has(prefix) and _SEGMENT.fullmatch(name)
         if prefix == _WORKFLOWS and is_name:
-            return [_content(uri, _text(library_of(request.host).get(name)), _JSON)]
+            return [_content(uri, library_of(request.host).get(name), _JSON)]
         if prefix == _TRACES and is_name:
             trace: Any = workflow_tools.read_trace(request, {"trace_file": name})["data"]
             if name in ("latest", trace["run_id"]):  # not one found by a part of its id
-                return [_content(uri, _text(trace), _JSON)]
+                return [_content(uri, trace, _JSON)]
             raise PflowError(f"There is no trace of run {name}", kind="not_found")
         known = {_WORKFLOWS: f"{_WORKFLOWS}NAME", _TRACES: f"{_TRACES}RUN_ID"}
         hint = f"There are {', '.join([GUIDE, SCHEMA, *(known[it] for it in known if self._has(it))])}"
@@ -137,12 +136,8 @@ def _template(uri: str, name: str, description: str) -> dict[str, Any]:
     return {"uriTemplate": uri, "name": name, "description": description, "mimeType": _JSON}
 
 
-def _content(uri: str, text: str, mime_type: str) -> dict[str, Any]:
+def _content(uri: str, text: str | JSONObject, mime_type: str) -> dict[str, Any]:
     return {"uri": uri, "mimeType": mime_type, "text": text}
-
-
-def _text(value: JSONObject) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 BUILD = "build-workflow"
@@ -195,6 +190,23 @@ class PflowPrompts:
         }
 
 
+def _naming_only_served(tool: ServedTool, hidden: Collection[str]) -> ServedTool:
+    def cleaned(schema: Any) -> Any:
+        if isinstance(schema, Mapping):
+            return {
+                key: without(hidden, it) if key == "description" and isinstance(it, str) else cleaned(it)
+                for key, it in schema.items()
+            }
+        return schema
+
+    return attrs.evolve(
+        tool,
+        description=without(hidden, tool.description),
+        input_schema=cleaned(tool.input_schema),
+        output_schema=cleaned(tool.output_schema),
+    )
+
+
 class Offer:
     """What a pflow server offers: the tools that the user chose, resources and prompts.
 
@@ -217,7 +229,7 @@ class Offer:
         choose = matching if workflows else selected  # a workflow that is saved later may match a pattern
         own = choose(ALL_TOOLS, patterns, read_only=read_only)
         self._hidden = tuple(tool.name for tool in ALL_TOOLS if tool not in own)
-        self._own = tuple(attrs.evolve(it, description=without(self._hidden, it.description)) for it in own)
+        self._own = tuple(_naming_only_served(tool, self._hidden) for tool in own)
         names = [tool.name for tool in ALL_TOOLS]
         self._saved = SavedWorkflowTools(host, workflows, names) if workflows else None
 

@@ -64,7 +64,7 @@ class Resources(Protocol):
 
     def templates(self) -> Sequence[JSONObject]: ...
 
-    # Each with `uri`, `mimeType`, `text`.
+    # Each with `uri`, `mimeType`, and `text`: a text, or a JSON value to be redacted and encoded.
     def read(self, request: ServedRequest, uri: str) -> Sequence[JSONObject]: ...
 
 
@@ -336,6 +336,15 @@ def result(
     redacted = envelopes.redacted(content, schema, redactor)
     beside: dict[str, Any] = {}
     if bare and envelope["success"]:
+        if redacted["data"] != content["data"] and not _fits(redacted["data"], schema):
+            steps = (
+                "Do not call it again for this",
+                "The user can change what it returns",
+            )
+            run_id = {"run_id": content.get("run_id")}
+            message = "It ran, but its outputs are not shown: a number in them is a secret"
+            withheld = PflowError(message, details=run_id, suggestions=steps)
+            return result(envelopes.failure(withheld), schema, redactor, bare=True)
         run = {key: value for key, value in redacted.items() if key not in ("schema", "success", "data")}
         redacted, beside = redacted["data"], {"_meta": {RUN_META_KEY: run}}
     if redacted != content:
@@ -343,6 +352,12 @@ def result(
     if not bare or envelope["success"]:
         beside["structuredContent"] = redacted
     return complete(content=[{"type": "text", "text": text}], isError=not envelope["success"], **beside)
+
+
+def _fits(data: Any, schema: Any) -> bool:
+    from jsonschema import Draft202012Validator
+
+    return bool(Draft202012Validator(schema["properties"]["data"]).is_valid(data))
 
 
 def complete(**members: object) -> dict[str, Any]:
@@ -375,7 +390,11 @@ def _resource_handlers(served: _Handlers, resources: Resources) -> dict[str, Any
     async def read(context: Context, params: types.ReadResourceRequestParams) -> dict[str, Any]:
         uri = str(params.uri)
         found = await served.in_thread(context, lambda request: resources.read(request, uri), uri=uri)
-        return complete(contents=served.redacted(list(found), _RESOURCES))
+        contents = served.redacted(list(found), _RESOURCES)
+        for each in contents:
+            if not isinstance(each["text"], str):  # redacted as a value, it stays valid JSON
+                each["text"] = json.dumps(each["text"], ensure_ascii=False, indent=2)
+        return complete(contents=contents)
 
     return {
         "on_list_resources": listed,

@@ -124,7 +124,7 @@ RUN = ServedTool(
     ),
     input_schema=arguments_schema(
         {
-            "node_type": {**TEXT, "description": "The node, as registry_discover names it"},
+            "node_type": {**TEXT, "description": "The node's type. registry_discover names it"},
             "parameters": {
                 **ANY_OBJECT,
                 "default": {},

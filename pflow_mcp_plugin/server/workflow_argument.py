@@ -46,8 +46,13 @@ def given_workflow(request: ServedRequest, given: str | JSONObject) -> GivenWork
     elif library is not None and given in library.names():
         found = GivenWorkflow(library.get(given), given, saved=True)
     elif set(given) & set("/\\.\0"):  # it looks like a path
-        content = read_confined(request.root, given, MOST_BYTES).decode("utf-8", "replace")
-        found = _parsed(request, content, given.replace("\\", "/").rpartition("/")[2])
+        content = read_confined(request.root, given, MOST_BYTES)
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            message = f"{shown(given)} is not UTF-8 (byte {error.start})"
+            raise PflowError(message, suggestions=("Save it as UTF-8",), kind="validation") from None
+        found = _parsed(request, text, given.replace("\\", "/").rpartition("/")[2])
     else:
         hints = ["See workflow_list", "Pass a path that ends in .json or .yaml, or the workflow itself"]
         if library is not None:
@@ -105,7 +110,8 @@ def read_confined(root: Path | None, name: str, most: int) -> bytes:
     try:
         return read_regular(path, most)
     except FileNotFoundError:
-        raise PflowError(f"No such file: {shown(name)}", kind="not_found") from None
+        step = "Pass a path inside the folder that pflow serves, or a name in workflow_list"
+        raise PflowError(f"No such file: {shown(name)}", kind="not_found", suggestions=(step,)) from None
     except (NotRegular, IsADirectoryError) as error:
         raise _refused(f"{shown(name)} is not a regular file: {error.strerror}") from None
     except OSError as error:

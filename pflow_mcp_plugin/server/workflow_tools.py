@@ -114,6 +114,11 @@ def _advised(error: PflowError, request: ServedRequest) -> PflowError:
             given = f"With their answer, {begin} {json.dumps({asked: {'answer': 'TEXT'}})}"
             then = (given,) if request.allow_decisions else (*error.suggestions, _ALLOWING)
             error.suggestions = ("Show the question and what comes next to the user", *then)
+        elif unmatched := error.details.get("unmatched"):
+            again, forget, *_ = ("Pass the parameters that the run had", *error.suggestions)
+            given = f"If it is another step, {begin} {json.dumps({unmatched[0]['step']: 'forget'})}"
+            then = (given,) if request.allow_decisions else (forget, _ALLOWING)
+            error.suggestions = (again, *then)
         return error
     step = left[0]["step"]
     if request.allow_decisions:
@@ -209,7 +214,7 @@ def beside_run(outcome: Outcome, request: ServedRequest) -> dict[str, Any]:
 
 _BY_SETTING = (
     'Declare an input such as {"type": "str", "secret": true, "setting": "DB_PASSWORD"}, which takes its '
-    "value from the setting, and refer to it as ${INPUT} where the secret is"
+    "value from the setting on the command line and from parameters here; write ${INPUT} where the secret is"
 )
 _WORKFLOW: JSONObject = {
     "type": ["string", "object"],
@@ -377,8 +382,11 @@ def read_trace(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObje
         raise
     trace: dict[str, Any] = dict(traces.read(path))
     if trace.get("error"):
-        advice = map(request.step, trace["error"]["suggestions"])
-        trace["error"] = {**trace["error"], "suggestions": [it for it in advice if it]}
+        written = trace["error"]
+        told = PflowError("", details=written["details"], suggestions=written["suggestions"])
+        told.details.setdefault("run_id", trace["run_id"])
+        told = request.told(_advised(told, request))
+        trace["error"] = {**written, "suggestions": list(told.suggestions)}
     # Steps that would make it too long lose their params, outputs and items.
     steps: list[Any] = []
     left = _LARGEST

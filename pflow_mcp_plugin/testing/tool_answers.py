@@ -13,6 +13,7 @@ import attrs
 
 from pflow_mcp_plugin.catalog.tool_file import tool_from_json
 from pflow_mcp_plugin.contract.json_types import JSONObject
+from pflow_mcp_plugin.daemon_threads import to_its_end
 from pflow_mcp_plugin.exchange import CallResult, ToolCall
 from pflow_mcp_plugin.schemas.schema_reader import result_form
 from pflow_mcp_plugin.types import Tool
@@ -44,9 +45,7 @@ def declared(tool: ToolLike) -> tuple[Tool, Callable[..., CallResult] | None]:
     made = SdkTool.from_function(tool)
 
     def answer(**arguments: Any) -> CallResult:
-        import asyncio
-
-        return asyncio.run(_call(made, arguments))
+        return to_its_end(lambda: _call(made, arguments))
 
     of_function = Tool(
         name=made.name,

@@ -70,12 +70,13 @@ def launch_changed(
         return None
     now = launch_identity.launch_identity(server, variables)
     old, new = launch_identity.difference(synced.launch, now)
-    message = f"Server {server.name} is now started by {new}; its tools were approved for {old}"
+    message = f"Server {server.name} is now started by {new}; its last sync started {old}"
     sync = f"pflow mcp sync {server.name}"
     if not launch_identity.is_launch_of(synced.launch, server):
         return _problem(message, f"Run: {sync}")
     names = ", ".join(launch_identity.changed_variables(synced.launch, now))
-    step = f"Set {names} back, or, if that is right, run: {sync}, and then: pflow mcp approve {server.name}"
+    again = f"{sync}, and, if it says so: pflow mcp approve {server.name}"
+    step = f"Set {names} back, or, if that is right, run: {again}"
     return _problem(f"{message}. The cause is another value of {names}", step)
 
 

@@ -269,7 +269,9 @@ def test_a_new_tool_is_named_until_it_is_approved_and_it_is_said_why_there_is_no
 def test_neither_a_server_with_mistakes_nor_pins_that_others_may_write_hide_the_differences(synced):
     synced.sync(*FLIPPED)
     synced.write(CONFIG + "[mcpServers.b]\ncommand = 5\n")
-    text = synced.run(diff).render()
+    report = synced.run(diff)
+    text = report.render()
+    assert report.error.exit_code == 2
     assert "a: differs" in text
     assert "b: Server b: Must be a string" in text
     with pytest.raises(PflowError, match="Must be a string"):

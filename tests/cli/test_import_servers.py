@@ -184,6 +184,8 @@ def test_a_server_of_a_project_with_relative_paths_gets_its_folder(
     put(project, ".mcp.json", {"mcpServers": {"own": own, **CURSOR["mcpServers"]}})
     projects = {"/srv/shop": {"mcpServers": {"shop": {"command": "./run"}}}}
     put(home, ".claude.json", {"projects": projects})
+    run(str(project / ".mcp.json"))
+    assert configured()["own"] == {**own, "cwd": str(project)}
     monkeypatch.chdir(project)
     assert "cwd is set to /srv/shop" in run().stdout
     assert configured() == {
@@ -197,7 +199,8 @@ def test_row_34_secrets_are_kept_with_a_warning_unless_they_are_moved(run, home,
     put(home, ".cursor/mcp.json", SECRET)
     kept = run()
     assert "hub keeps the secret env.HUB_TOKEN in the config in plain text" in kept.stderr
-    assert "--secrets-to-settings" in kept.stderr
+    again = f"pflow mcp import {home / '.cursor/mcp.json'} --as cursor --secrets-to-settings --force"
+    assert again in kept.stderr
     assert "in the settings as" not in kept.stdout
     assert configured()["hub"]["env"] == {"HUB_TOKEN": "planted-4711"}
     moved = run("--secrets-to-settings", "--force")

@@ -121,9 +121,11 @@ def test_a_host_saves_what_is_valid_in_normal_form():
     saved, problems = keeper.save_workflow({"mistakes": ["not_found"]}, "a", "An example")
     assert (saved.description, [problem.message for problem in problems]) == ("An example", ["wrong 0"])
     assert keeper.library.get("a")["edges"] == []
-    with pytest.raises(PflowError, match="is not saved: wrong 1") as caught:
+    with pytest.raises(PflowError, match="is not saved: wrong 0"):
+        keeper.save_workflow({"mistakes": ["validation"]}, "b")
+    with pytest.raises(PflowError, match="it has 2 errors") as caught:
         keeper.save_workflow({"mistakes": ["not_found", "validation"]}, "b")
-    assert (caught.value.kind, len(caught.value.problems)) == ("validation", 1)
+    assert (caught.value.kind, len(caught.value.problems)) == ("validation", 2)
     with pytest.raises(PflowError, match="it has 2 errors"):
         keeper.save_workflow({"mistakes": ["validation", "usage"]}, "b")
     assert keeper.library.names() == ["a", "unchecked"]

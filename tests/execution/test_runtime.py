@@ -8,7 +8,7 @@ import pluggy
 import pytest
 
 from pflow_mcp_plugin import mcp_hookspecs
-from pflow_mcp_plugin.contract import RunStep, hookimpl
+from pflow_mcp_plugin.contract import PflowError, RunStep, hookimpl
 from pflow_mcp_plugin.errors import CallFailed, CallRefused, McpError, Where
 from pflow_mcp_plugin.exchange import CallResult, Listing
 from pflow_mcp_plugin.types import ServerInfo, Tool
@@ -275,6 +275,24 @@ def test_an_answer_that_no_server_could_send_is_the_plugins_failure(bench, field
     with pytest.raises(CallFailed, match=f"lugin.*: pflow_mcp_call_tool {told}") as caught:
         runtime.call(runtime.target("calc", "add_up"), SUM)
     assert caught.value.ran == "unknown"
+
+
+@pytest.mark.parametrize(("after", "ran"), [(True, "unknown"), (False, "not ran")])
+def test_a_failure_that_a_wrapper_reports_says_whether_the_tool_may_have_been_called(bench, after, ran):
+    bench.add()
+
+    @hookimpl(wrapper=True)
+    def pflow_mcp_call_tool(call):
+        if not after:
+            raise PflowError("refused")
+        yield
+        raise PflowError("rejected by policy")
+
+    runtime = hooked(bench, pflow_mcp_call_tool)
+    with pytest.raises(PflowError, match=r"refused|rejected") as caught:
+        runtime.call(runtime.target("calc", "add_up"), SUM)
+    assert (caught.value.ran, len(bench.calls)) == (ran, after)
+    assert (caught.value.details["server"], caught.value.details["tool"]) == ("calc", "add_up")
 
 
 def test_a_wrapper_sees_and_replaces_the_result_and_the_call_is_never_repeated(bench):

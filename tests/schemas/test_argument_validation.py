@@ -168,6 +168,13 @@ def test_a_pattern_that_is_linear_in_time_is_checked():
     ]
 
 
+def test_an_argument_that_fits_several_alternatives_of_which_it_may_fit_one_is_told_so():
+    schema = {"properties": {"a": {"oneOf": [{"type": "integer"}, {"type": "number"}]}}}
+    ((path, expected, given),) = violations(schema, {"a": 5})
+    assert (path, given) == ("a", "5 (int)")
+    assert "only one of the alternatives" in expected
+
+
 def test_an_exclusive_bound_of_draft_4_is_understood():
     bounds = {"minimum": 0, "exclusiveMinimum": True, "maximum": 9, "exclusiveMaximum": False}
     schema = {"properties": {"a": bounds, "b": {"exclusiveMinimum": True}}}

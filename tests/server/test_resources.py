@@ -88,8 +88,8 @@ def test_a_resource_that_does_not_exist_is_an_error_of_the_protocol(offering):
 
 def test_a_trace_is_read_by_its_whole_id_or_as_the_latest(read, host):
     run_id = run(host)
-    assert json.loads(read(f"pflow://traces/{run_id}")["text"])["run_id"] == run_id
-    assert json.loads(read("pflow://traces/latest")["text"])["run_id"] == run_id
+    assert read(f"pflow://traces/{run_id}")["text"]["run_id"] == run_id
+    assert read("pflow://traces/latest")["text"]["run_id"] == run_id
     with pytest.raises(PflowError, match="There is no trace of run"):
         read(f"pflow://traces/{run_id[:-2]}")
 
@@ -100,8 +100,8 @@ def test_only_traces_of_the_caller_are_listed_and_read(read, host):
     listed = [str(each["name"]) for each in PflowResources().resources(request)]
     assert own in listed
     assert others not in listed
-    assert json.loads(read(f"pflow://traces/{own}", "issuer ann")["text"])["run_id"] == own
-    assert json.loads(read("pflow://traces/latest", "issuer ann")["text"])["run_id"] == own
+    assert read(f"pflow://traces/{own}", "issuer ann")["text"]["run_id"] == own
+    assert read("pflow://traces/latest", "issuer ann")["text"]["run_id"] == own
     with pytest.raises(PflowError) as caught:
         read(f"pflow://traces/{others}", "issuer ann")
     assert caught.value.kind == "not_found"

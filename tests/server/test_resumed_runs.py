@@ -116,6 +116,24 @@ def test_a_run_has_either_a_workflow_or_what_it_resumes(served, failed):
     assert "pass resume" in error["message"]
 
 
+def test_a_run_that_is_resumed_with_other_parameters_names_those_and_what_can_be_decided(served, log):
+    first = step("a", "shell", {"command": ["sh", "-c", "echo $1 >> log", "-", "${n}"]})
+    given = flow(first, *workflow()["nodes"][1:], edges=[edge("a", "b")], inputs={"n": {"type": "int"}})
+    run = served.error("workflow_execute", workflow=given, parameters={"n": 4})["details"]["run_id"]
+    decided = {False: f"pflow resume {run} --forget a", True: f'resume {run} and decisions {{"a": "forget"}}'}
+    for allowed, words in decided.items():
+        served.options["allow_decisions"] = lambda allowed=allowed: allowed
+        for error in (
+            served.error("workflow_execute", resume=run, parameters={"n": 9}),
+            served.data("trace_read", trace_file=run)["error"],
+        ):
+            assert error["suggestions"][0] == "Pass the parameters that the run had"
+            assert any(words in it for it in error["suggestions"])
+    (log.parent / "ready").touch()
+    assert served.call("workflow_execute", resume=run, parameters={"n": 4})["success"]
+    assert log.read_text() == "4\nb\n"
+
+
 def test_what_nobody_knows_is_named_and_the_user_decides(served, unknown, log):
     error = served.error("workflow_execute", resume=unknown)
     assert [it["step"] for it in error["details"]["undecided"]] == ["a"]

@@ -149,6 +149,28 @@ def test_a_secret_that_is_a_word_of_the_protocol_breaks_no_answer(served, word):
     assert served.data("workflow_execute", workflow=_say(word))["outputs"]
 
 
+def test_a_number_that_is_a_secret_is_redacted_and_what_is_answered_stays_valid(served):
+    served.data("settings_set", key="BANK_PASSWORD", value="83726154")
+    code = "result = [number * sign for number in (8372_6154, 8372_6154.0) for sign in (1, -1)]"
+    ran = served.data("registry_run", node_type="python", parameters={"code": code})
+    assert ran["outputs"]["result"] == ["***"] * 4
+    given = {"inputs": {"n": {"type": "int"}}, "outputs": {"n": "${n}"}, **_say("83726154")}
+    served.pflow.host.library.save("typed", given, "")
+    offer = Offer(served.pflow.host, workflows=("*",))
+    served.tools, served.options = offer.tools, {"resources": offer.options().resources}
+
+    async def conversation(client):
+        [content] = (await client.read_resource("pflow://workflows/typed")).contents
+        assert json.loads(content.text)["nodes"][0]["params"] == {"message": "***"}
+        return await client.call_tool("typed", {"n": 83726154})
+
+    refused = served.talk(conversation)
+    error = json.loads(refused.content[0].text)["error"]
+    assert (refused.is_error, refused.structured_content) == (True, None)
+    assert "It ran" in error["message"]
+    assert error["details"]["run_id"]
+
+
 def test_a_workflow_is_not_replaced_by_what_answers_show_of_it(served):
     served.pflow.host.library.save("one", _say(f"*** {PLANTED} ***"), "")
     served.data("settings_set", key="SERVICE_TOKEN", value=PLANTED)

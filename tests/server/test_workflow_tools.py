@@ -7,7 +7,7 @@ import anyio
 import pytest
 from workflow_parts import flow, step
 
-from pflow_mcp_plugin.server.offer import Offer
+from pflow_mcp_plugin.server.offer import ALL_TOOLS, Offer
 
 HELLO = {
     "description": "Greets somebody by name",
@@ -87,6 +87,12 @@ def test_a_workflow_that_is_given_may_be_as_large_as_the_limit(served, make, mos
     assert too_large in served.error("workflow_validate", workflow=make(most + 1))["message"]
 
 
+ASKS_A_SETTING = {
+    "inputs": {"key": {"type": "str", "setting": "API_KEY"}},
+    "nodes": [{"id": "a", "type": "echo", "params": {"message": "${key}"}}],
+}
+MISSPELT = json.dumps({"nodes": [{"id": "a", "type": "ecko"}]})
+RUNS_A_FILE = {"nodes": [{"id": "a", "type": "workflow", "params": {"workflow": "b.json"}}]}
 UNKNOWN = {"nodes": [{"id": "a", "type": "ecko"}, {"id": "b", "type": "zzzz"}]}
 
 
@@ -96,6 +102,18 @@ UNKNOWN = {"nodes": [{"id": "a", "type": "ecko"}, {"id": "b", "type": "zzzz"}]}
         ("workflow_execute", {"workflow": UNKNOWN}, ["Did you mean echo?", "List them: registry_list"]),
         ("workflow_execute", {"resume": "20200101-000000-00000000"}, ["If it failed with nothing done"]),
         ("workflow_execute", {"workflow": ""}, ["See workflow_list"]),
+        ("workflow_execute", {"workflow": "./absent.json"}, ["a name in workflow_list"]),
+        (
+            "workflow_execute",
+            {"workflow": ASKS_A_SETTING},
+            ["Pass key=... in parameters: no setting is read"],
+        ),
+        (
+            "workflow_save",
+            {"workflow_file": MISSPELT, "name": "a", "description": ""},
+            ["Did you mean echo?"],
+        ),
+        ("workflow_validate", {"workflow": RUNS_A_FILE}, ["Save it too (workflow_save)"]),
         ("workflow_execute", {"workflow": FAILING}, ["call workflow_execute with resume 2"]),
         ("workflow_validate", {"workflow": UNKNOWN}, ["Did you mean echo?", "List them: registry_list"]),
         (
@@ -113,6 +131,23 @@ def test_a_failure_names_steps_that_an_agent_can_take(served, tool, given, steps
     assert [step for step in steps if not any(step in it for it in error["suggestions"])] == []
     assert not any("pflow r" in it for it in error["suggestions"])
     assert "the given" not in error["message"]
+
+
+def test_a_file_that_is_not_utf8_is_refused_not_changed(served, root):
+    (root / "latin.json").write_bytes('{"nodes": [{"id": "é"}]}'.encode("latin-1"))
+    error = served.error("workflow_validate", workflow="latin.json")
+    assert (error["message"], error["suggestions"]) == (
+        "latin.json is not UTF-8 (byte 19)",
+        ["Save it as UTF-8"],
+    )
+
+
+def test_the_schemas_of_tools_name_only_tools_that_are_served(served):
+    for patterns in (["registry_run"], ["workflow_*"], []):
+        own = Offer(served.pflow.host, patterns).tools()
+        text = json.dumps([[tool.description, tool.input_schema, tool.output_schema] for tool in own])
+        named = {tool.name for tool in ALL_TOOLS if tool.name in text}
+        assert named <= {tool.name for tool in own}
 
 
 def test_a_step_names_a_command_where_its_tool_is_not_served(served):

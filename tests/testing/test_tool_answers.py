@@ -1,5 +1,6 @@
 """The tools of a stub, as they are declared, and its answers."""
 
+import asyncio
 import json
 
 import pytest
@@ -108,6 +109,11 @@ def test_a_function_may_be_asynchronous(pflow_host):
         return f"{seconds} s"
 
     pflow_host.stub("slow", [wait])
-    outcome = pflow_host.run({"nodes": [{"id": "wait", "type": "mcp-slow-wait", "params": {"seconds": 1.5}}]})
-    assert outcome.success, outcome.error
-    assert outcome.outputs["result"] == "1.5 s"
+    waits = {"nodes": [{"id": "wait", "type": "mcp-slow-wait", "params": {"seconds": 1.5}}]}
+
+    async def inside_a_loop():
+        return pflow_host.run(waits)
+
+    for outcome in (pflow_host.run(waits), asyncio.run(inside_a_loop())):
+        assert outcome.success, outcome.error
+        assert outcome.outputs["result"] == "1.5 s"

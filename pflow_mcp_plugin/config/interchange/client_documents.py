@@ -13,7 +13,14 @@ from pflow_mcp_plugin import variable_references
 from pflow_mcp_plugin.config import document_text, server_input, server_schema
 from pflow_mcp_plugin.config.field_checks import kind_of
 from pflow_mcp_plugin.config.interchange import server_translation
-from pflow_mcp_plugin.config.interchange.clients import CLIENTS, Client, FoundFile, Machine, owner
+from pflow_mcp_plugin.config.interchange.clients import (
+    CLIENTS,
+    Client,
+    FoundFile,
+    Machine,
+    owner,
+    project_of,
+)
 from pflow_mcp_plugin.config.interchange.install_manifests import (
     bundle_references,
     bundle_server,
@@ -78,7 +85,7 @@ def read_any(path: Path, machine: Machine, client: Client | None = None) -> File
     if is_table and (is_registry_manifest(document) or is_bundle(document)):
         return _manifest(document, path, machine)
     chosen = client or owner(path, machine) or _recognised(document)
-    servers = tuple(_servers(document, chosen, path, machine))
+    servers = tuple(_servers(document, chosen, path, machine, project_of(path, machine)))
     if not servers:
         step = f"Servers of {chosen.title} are expected under {' or '.join(map('.'.join, chosen.places))}"
         raise PflowError(f"{path} contains no server", suggestions=(step,), kind="usage")

@@ -251,6 +251,19 @@ def owner(path: Path, machine: Machine) -> Client | None:
     return next((file.client for file in files if file.path.parts[-2:] == tail and len(tail[0]) > 1), None)
 
 
+def project_of(path: Path, machine: Machine) -> str:
+    """Return the folder of the project whose config file of some client this is; empty if it is none."""
+    whole = Path(os.path.normpath(machine.folder / path))
+    for client in CLIENTS.values():
+        if any(file.path == whole for file in places(client, machine) if not file.is_project):
+            return ""
+    for file in (file for client in CLIENTS.values() for file in client.files if file.is_project):
+        depth = len(Path(file.path).parts)
+        if whole.parts[-depth:] == Path(file.path).parts:
+            return str(whole.parents[depth - 1])
+    return ""
+
+
 def _path(file: ConfigFile, machine: Machine) -> Path | None:
     if machine.system not in file.systems:
         return None

@@ -266,8 +266,15 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
             del table[key]
     problems: list[Problem] = []
 
+    own = (
+        {name: f"$${{{name}}}" for name in table.get("env", {})} if isinstance(table.get("env"), dict) else {}
+    )
+
     def translated(field: str, text: str) -> str:
-        converted, found = read_references(f"{path}.{field}", text, form.variables.within(field), known)
+        syntax = form.variables.within(field)
+        # What a client does not expand, a program may, such as mcp-remote: from the `env` that it gets.
+        stays = {} if syntax.reference or field.startswith("env") else own
+        converted, found = read_references(f"{path}.{field}", text, syntax, {**known, **stays})
         problems.extend(found)
         return converted
 

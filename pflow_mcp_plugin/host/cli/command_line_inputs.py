@@ -55,10 +55,7 @@ def complete_inputs(
     `@`. The workflow is checked before anything is read from standard input or asked, so that a mistake is
     reported without waiting; `STILL_TO_COME` stands for the values that follow.
     """
-    piped = [name for name, text in typed.items() if text in PIPED]
-    if len(piped) + (file == "-") > 1:
-        message = "Standard input can be the value of only one input"
-        raise PflowError(message, suggestions=("Read the others from files: NAME=@FILE",), kind="usage")
+    piped = _piped(typed, file)
     declared = declared_inputs(document)
     values: dict[str, object] = dict(known or {})
     values |= {name: _text(text) for name, text in typed.items() if text not in PIPED}
@@ -85,6 +82,20 @@ def complete_inputs(
     elif file != "-":
         values |= _piped_input(declared, values, check)
     return values
+
+
+def typed_values(typed: Mapping[str, str]) -> dict[str, str]:
+    """Return the values typed as inputs of one node: `-` is standard input, `@FILE` the text of a file."""
+    _piped(typed)
+    return {name: whole_input() if text in PIPED else _text(text) for name, text in typed.items()}
+
+
+def _piped(typed: Mapping[str, str], file: str | None = None) -> list[str]:
+    piped = [name for name, text in typed.items() if text in PIPED]
+    if len(piped) + (file == "-") > 1:
+        message = "Standard input can be the value of only one input"
+        raise PflowError(message, suggestions=("Read the others from files: NAME=@FILE",), kind="usage")
+    return piped
 
 
 def _text(word: str) -> str:

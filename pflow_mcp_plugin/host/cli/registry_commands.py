@@ -104,15 +104,15 @@ def run(
 ) -> Report:
     """Run the node type NODE once and show its result, with the type of every path in it.
 
-    Give lists and objects as JSON. A parameter that accepts any type takes the value as text. The
-    paths can be used in templates.
+    Give lists and objects as JSON. A parameter that accepts any type takes the value as text; `-` is
+    standard input, and `@FILE` the text of a file. The paths can be used in templates.
     """
     # These load the workflow room, which lists do not need.
-    from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs
+    from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, typed_values
     from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
     from pflow_mcp_plugin.host.workflow.coercion import typed
 
-    words, runner = parse_inputs(params), host.runner.with_options(taken_options(options))
+    words, runner = typed_values(parse_inputs(params)), host.runner.with_options(taken_options(options))
     entry = host.registry.get(node)
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
         fields = entry.interface.fields

@@ -42,6 +42,8 @@ _DECISIONS = {
     "forget": Decision(choice="forget"),
 }
 """The decision that each option except --assume-done makes about its steps."""
+_EXAMPLE = "RESULT"
+"""What suggestions write where a result belongs."""
 _LONGEST = 60
 """Characters that a table shows of an error or of params."""
 
@@ -171,7 +173,11 @@ def _decisions(options: Mapping[str, Any]) -> Iterator[tuple[str, Decision]]:
 def _value(text: str) -> JSON:
     try:
         return strict_json(text)
-    except (ValueError, RecursionError):  # text need not be in quotes
+    except (ValueError, RecursionError) as error:  # text need not be in quotes
+        if text == _EXAMPLE or text.lstrip()[:1] in ("{", "["):
+            step = "Write the result as JSON, such as '{\"id\": 7}', or as text"
+            message = f"{abbreviated(text, _LONGEST)} is not the result of a step"
+            raise PflowError(message, suggestions=(step,), kind="usage") from error
         return text
 
 

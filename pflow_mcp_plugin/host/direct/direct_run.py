@@ -82,7 +82,8 @@ class DirectRun:
         compiled, inputs = self._compiled(chain, links)
         names = [node.ref.id for node in compiled.every()]
         with unwritten("The command line"), shown_run(names, "brief", self.around) as (watcher, _):
-            outcome = self.runner.run_compiled(compiled, inputs, watcher=watcher)
+            runner = self.runner.with_options(chain.options)
+            outcome = runner.run_compiled(compiled, inputs, watcher=watcher)
         outputs = dict(outcome.outputs)
         # For people, the result of the last node, which scripts can use.
         result = outputs.get(links[-1].interface.result_key, outputs)

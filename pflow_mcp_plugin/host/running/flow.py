@@ -136,10 +136,9 @@ class StepNode(pocketflow.BaseNode):
         node.set_params(own)
         run: Callable[[NodeAwareSharedStore], object]
         if isinstance(node, pocketflow.AsyncNode):
-            import asyncio
+            from pflow_mcp_plugin.daemon_threads import to_its_end
 
-            # As pocketflow's flows do.
-            run = lambda store: asyncio.run(node._run_async(store))  # noqa: E731, SLF001
+            run = lambda store: to_its_end(lambda: node._run_async(store))  # noqa: E731, SLF001  # as its flows do
         else:
             run = node._run if isinstance(node, pocketflow.BaseNode) else node.run  # noqa: SLF001  # the same
         if step is None or self.planned.sub is not None or getattr(node, "announces_sending", False):

@@ -464,7 +464,7 @@ def _unmatched(run_id: str, step: RecordedStep, earlier: Sequence[RecordedStep])
         details={"step": step.to_dict(), "unmatched": [it.to_dict() for it in earlier]},
         suggestions=(
             f"If it is not: pflow resume {run_id} --forget {quote(earlier[0].place)}",
-            "If it is the same, write it as it was",
+            "If it is the same, write it as it was, with the inputs that it had",
         ),
         ran="not ran",
         action="unmatched",

@@ -222,7 +222,10 @@ class EarlierRun:
         # Only "rerun" repeats a step that was done; but its result may be lost, and can be given.
         free = [step for step in of_place if step.state not in _SETTLED or step.state == decision.choice]
         found = free if wants_open else of_place
-        found = found or [step for step in of_node if step.is_open or not wants_open]
+        # Of a loop's node, an earlier pass has the node's id as its place, and the open one may be later.
+        if wants_open and not any(step.is_open for step in found):
+            found = [step for step in of_node if step.is_open] or found
+        found = found or ([] if wants_open else of_node)
         if decision.choice == "answer":
             found = [step for step in of_place or of_node if step.state == "asked"]
         if found:

@@ -165,6 +165,7 @@ class ReferenceCheck:
     user: str
     severity: Literal["error", "warning"]
     findings: Findings
+    may_lack: Callable[[str], bool]  # whether the value of this name may be null
 
     def check(self, value: object, path: str) -> None:
         for where, part in references(value, path):
@@ -272,7 +273,9 @@ class ReferenceCheck:
         for name in expression.quoted:
             message = f'In {cut(place.text)!r}, "{name}" is the name of a value'
             self.findings.warning(place.path, message, f"Write '{name}' for the string")
-        if place.is_condition and is_always_true(reading.result_types):
+        names = {str(path[0]) for path in reading.longest_paths}
+        may_be_null = any(map(self.may_lack, names))
+        if place.is_condition and is_always_true(reading.result_types) and not may_be_null:
             message = f"The condition {cut(place.text)!r} is a number, so it is always true"
             self.findings.error(place.path, message, f"Compare it, as in {cut(place.text)} > 0")
 

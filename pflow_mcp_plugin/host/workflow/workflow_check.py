@@ -292,7 +292,15 @@ class _Check:
             user=user,
             severity="warning" if self.document.permissive else "error",
             findings=self.findings,
+            may_lack=self.may_lack,
         )
+
+    def may_lack(self, name: str) -> bool:
+        """For the check of a workflow: return whether a run may go on without this node or input."""
+        source, spec = self.nodes.get(name), self.document.inputs.get(name)
+        if source is not None:
+            return source.constructs.may_skip or name not in self.certain
+        return spec is not None and spec.may_lack
 
     def check_node(self, node: NodeSpec) -> None:
         self.check_constructs(node)

@@ -165,6 +165,15 @@ def test_a_reference_becomes_ours(text, syntax, ours):
     assert variable_references.malformed(ours) == ""
 
 
+def test_what_a_client_does_not_expand_may_be_for_the_program_if_its_env_has_it():
+    env = {"AUTH": "Bearer ${TOKEN}", "AUTH_2": "${AUTH_2}"}
+    given = {"command": "npx", "args": ["--header", "Authorization:${AUTH}", "${OTHER}"], "env": env}
+    ours = read(formats.CLAUDE_DESKTOP, given).table
+    assert ours["args"] == ["--header", "Authorization:$${AUTH}", "${OTHER}"]
+    assert ours["env"] == env
+    assert read(formats.CLAUDE_CODE, given).table["args"][1] == "Authorization:${AUTH}"
+
+
 def test_a_word_that_has_a_meaning_in_its_file_is_replaced():
     known = {"userHome": "${HOME}", "/": "/", "input:api-key": "${API_KEY}"}
     assert converted("${userHome}${/}x/${input:api-key}", INPUTS, **known) == "${HOME}/x/${API_KEY}"

@@ -632,6 +632,8 @@ def test_one_node_is_run_and_the_structure_of_its_outputs_shown(pflow, home, tmp
     assert found["data"]["outputs"]["content"] == "hello ${you}"
     assert {"path": "content", "type": "str", "sample": "hello ${you}"} in found["data"]["structure"]
     assert found["trace_path"]
+    (tmp_path / "note.txt").write_text("hello")
+    assert "hello" in pflow("registry", "run", "echo", f"message=@{tmp_path / 'note.txt'}")[1]
     for text in ("${not} [1]", '{"a":1}'):  # what takes anything takes it as it is written
         code, out, _ = pflow("registry", "run", "echo", f"message={text}")
         assert code == 0

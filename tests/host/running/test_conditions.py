@@ -134,6 +134,16 @@ def test_a_condition_that_fails_is_a_failure_of_its_node(bench):
     assert bench.run(given, x=3).outputs == {"message": "saved"}
 
 
+def test_a_condition_that_is_a_number_is_fine_where_it_may_be_null(bench):
+    given = flow(echo("a", "m", when="n"), inputs={"n": {"type": "int", "required": False}})
+    assert bench.run(given).outputs == {}
+    assert bench.run(given, n=0).outputs == {"message": "m"}
+    asked = step("asked", "shell", {"command": "true"}, when="go")
+    given = flow(asked, echo("b", "ran", when="asked.exit_code"), inputs={"go": {"type": "bool"}})
+    assert bench.run(given, go=True).outputs == {"message": "ran"}
+    assert bench.run(given, go=False).outputs == {}
+
+
 @pytest.mark.parametrize(
     ("when", "problem"),
     [

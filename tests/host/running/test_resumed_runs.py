@@ -347,6 +347,8 @@ def test_a_run_that_nobody_wants_to_go_on_with_is_abandoned_by_its_id(bench, sen
     ("words", "says"),
     [
         (["--assume-done", "s-b"], "has no result"),
+        (["--assume-done", "s-b={'a': 1}"], "is not the result of a step"),
+        (["--assume-done", "s-b=RESULT"], "is not the result of a step"),
         (["--assume-not-done", "s-x"], "s-x is no step of the run"),
         (["--skip", "s-a"], "s-a has no open step"),
         (["20260101-000000-00000000"], "There is no run 20260101-000000-00000000"),
@@ -358,6 +360,24 @@ def test_a_wrong_decision_is_refused(bench, sent, resumed, words, says):
         resumed(*words)
     assert caught.value.kind in ("usage", "not_found")
     assert f"Did you mean {words[-1]}?" not in caught.value.suggestions
+
+
+@pytest.mark.parametrize(
+    ("words", "done"),
+    [(["--assume-not-done", "s-b"], ["b"]), (["--skip", "s-b"], []), (["--assume-done", "s-b={}"], [])],
+)
+def test_the_id_of_a_loops_node_means_its_open_pass_not_an_earlier_one_that_failed(
+    bench, sent, resumed, words, done
+):
+    bench.failing = {"b": [KeyboardInterrupt(), NO]}  # the last is raised first
+    node = step("s-b", "t-send", {"value": "b"})
+    loop = flow(
+        node, step("s-w", "t-look", {"value": "w"}), edges=[edge("s-b", "s-w", "error"), edge("s-w", "s-b")]
+    )
+    failed = bench.run(loop)
+    assert [it["step"] for it in failed.error.details["undecided"]] == ["s-b#2"]
+    report = resumed(failed.run_id, *words)
+    assert (report.error, sent) == (None, ["w", *done])
 
 
 def test_a_list_opens_no_record_that_it_knows(bench, sent, resumed):

@@ -84,7 +84,11 @@ def test_an_async_node_runs_too(bench):
         async def post_async(self, shared, prep_res, exec_res):
             shared["done"] = exec_res
 
+    async def inside_a_loop():
+        return bench.run(flow(step("l", "t-later")))
+
     assert bench.run(flow(step("l", "t-later"))).outputs == {"done": True}
+    assert asyncio.run(inside_a_loop()).outputs == {"done": True}
 
 
 @pytest.mark.parametrize("retries", [0, 5])

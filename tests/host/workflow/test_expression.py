@@ -147,6 +147,8 @@ def test_what_is_no_expression_is_refused_with_its_place_and_a_step(text, messag
         ("range(9999999999)", "it takes more than 2,000,000 steps"),
         ("range(`1" + "0" * 400 + "`)", "range() was given a number that is too large"),
         ("sum([2.5, `1" + "0" * 400 + "`])", "sum() was given a number that is too large"),
+        ("sum(`[1e308, 1e308]`)", "the result of sum() is too large for a number"),
+        ("avg(`[1e308, 1e308]`)", "the result of avg() is too large for a number"),
         ("to_markdown(`[1]`)", "to_markdown() takes a list of objects, or a list of lists"),
         ("sort_by(files, &size, 'down')", "the third argument of sort_by() is 'asc' or 'desc'"),
         ("now(1)", "now() takes 0 arguments, not 1"),

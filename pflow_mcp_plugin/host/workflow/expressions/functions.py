@@ -206,7 +206,11 @@ class ExpressionFunctions(functions.Functions):
             self._limits.derived(resolved_args[0], lambda secret: call(function_name, [secret, *rest]))
         result = self._called(function_name, resolved_args)
         self._limits.spend(_work(result) if isinstance(result, str) else 0)
-        return None if isinstance(result, float) and not math.isfinite(result) else result
+        if isinstance(result, float) and not math.isfinite(result):
+            if function_name != "to_number":  # of text, which may be anything
+                raise problem(f"the result of {function_name}() is too large for a number")
+            return None
+        return result
 
     def _called(self, name: str, arguments: list[Any]) -> Any:
         try:
