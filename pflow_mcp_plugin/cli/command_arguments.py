@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -20,9 +21,12 @@ class Seconds(click.FloatRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         try:
-            seconds = seconds_in(value) if isinstance(value, str) else value
-        except ValueError as error:
-            self.fail(f"{error}.", param, ctx)
+            has_unit = isinstance(value, str) and value[-1:].isalpha()
+            seconds = float(seconds_in(value) if has_unit else value)
+        except ValueError:
+            seconds = math.nan
+        if not math.isfinite(seconds):
+            self.fail(f"{value!r} is not a time such as 90s or 15m.", param, ctx)
         return float(super().convert(seconds, param, ctx))
 
 

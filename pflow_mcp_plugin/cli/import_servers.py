@@ -178,7 +178,8 @@ def _apply(host: Host, store: ServerStore, plan: ImportPlan, *, moved: bool) -> 
         for secret in each.secrets if each.is_stored else ():
             path = f"{server_schema.server_path(each.server.name)}.{secret.field}"
             message = f"{each.server.name} keeps the secret {secret.field} in the config in plain text"
-            again = f"pflow mcp import {quote(str(each.file.path))} --as {each.file.client}"
+            again = f"pflow mcp import {quote(str(each.file.path))}"
+            again += f" --as {each.file.client}" if each.file.client in CLIENTS else ""
             own = f"write ${{{secret.variable}}} in its place, and: pflow settings set {secret.variable} -"
             step = f"Move the secrets of this file: {again} --secrets-to-settings --force; or {own}"
             host.report(advice(path, message, step))

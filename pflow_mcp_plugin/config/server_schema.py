@@ -127,6 +127,15 @@ def is_remote(table: JSON) -> bool:
     return isinstance(table, Mapping) and transport_of(table) in ("http", "sse")
 
 
+def check_flows(document: JSONObject) -> list[Problem]:
+    """Check the raw `mcp-servers.toml` for a policy on data flows: its schema has no place for one."""
+    # An error, unlike other unknown tables: a policy must not be ignored.
+    if FLOWS not in document:
+        return []
+    step = f"Move [{FLOWS}] to the file pflow.toml in the same folder"
+    return [fault(FLOWS, "A policy on data flows has no effect in this file", step)]
+
+
 def check_document(document: JSONObject) -> list[Problem]:
     """Check the whole config against the schema; return every problem."""
     servers, defaults = document.get(SERVERS, {}), document.get(DEFAULTS, {})
@@ -141,6 +150,7 @@ def check_document(document: JSONObject) -> list[Problem]:
         else:
             problems.append(unknown(join("", key), key, _TABLES))
     problems += [
+        *check_flows(document),
         *check_defaults(defaults),
         *check_serve(document.get(SERVE, {})),
         *check_network(document),

@@ -184,6 +184,7 @@ class ServerStore:
         problems = [
             *server_schema.check_defaults(seen.defaults),
             *server_schema.check_server(name, table, seen.defaults),
+            *server_schema.check_flows(seen.document),
         ]
         is_remote = server_schema.is_remote(table)
         if is_remote:

@@ -63,7 +63,7 @@ class CallHooks:
 
     def _answer(self, ours: Answer, call: ToolCall) -> CallResult:
         checked: list[CallResult] = []  # that of `last`: a server's is not a plugin's to answer for
-        begun = False
+        begun = any(it.tryfirst and not _is_wrapper(it) for it in self._implementations(ANSWER))
 
         def last() -> CallResult:
             nonlocal begun

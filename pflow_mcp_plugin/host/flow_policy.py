@@ -22,7 +22,7 @@ from typing import Any, get_args
 
 import attrs
 
-from pflow_mcp_plugin.contract import PflowError, Problem
+from pflow_mcp_plugin.contract import Problem
 from pflow_mcp_plugin.contract.entries import Effect
 from pflow_mcp_plugin.contract.problems import fault, refused
 from pflow_mcp_plugin.storage import StoreError, read_regular
@@ -70,7 +70,6 @@ def matches(word: str, types: Iterable[str], effects: Iterable[str]) -> bool:
 
 def read_policy(config: Path) -> FlowPolicy | None:
     """Read the policy on data flows; one error lists every mistake in it. A missing file costs one `stat`."""
-    _refuse_misplaced(config)
     path = config / POLICY_FILE
     document = read_toml(path)
     if document is None:
@@ -87,22 +86,6 @@ def read_policy(config: Path) -> FlowPolicy | None:
         for key in ("deny", "allow")
     }
     return FlowPolicy(**rules)
-
-
-def _refuse_misplaced(config: Path) -> None:
-    """Refuse a policy on data flows that stands in another config file, where it would be ignored."""
-    from pflow_mcp_plugin.storage.json_and_toml import decode_toml
-
-    for path in sorted(config.glob("*.toml")):
-        try:
-            content = b"" if path.name == POLICY_FILE else read_regular(path)
-            is_there = b"flows" in content and "flows" in decode_toml(path, content)
-        except (OSError, PflowError):  # whoever uses the file reports it
-            continue
-        if is_there:
-            step = f"Move [flows] to the file {POLICY_FILE} in the same folder"
-            wrong = fault("flows", "A policy on data flows has no effect in this file", step)
-            raise refused(str(path), [attrs.evolve(wrong, source=str(path))], "config")
 
 
 def read_toml(path: Path) -> Mapping[str, Any] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Redactor:
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._lock = threading.Lock()
         self._secrets: frozenset[str] = frozenset()
+        self._numbers: dict[str, str] = {}  # the secrets that are numbers, by their digits
         self.add(values)
 
     def __reduce__(self) -> tuple[type[Redactor], tuple[tuple[str, ...]]]:
@@ -58,8 +59,10 @@ class Redactor:
 
     def add(self, values: Iterable[str]) -> None:
         wanted = {value for value in values if len(value) >= SHORTEST}
+        numbers = {digits: value for value in wanted if (digits := _digits_in(value))}
         with self._lock:
             self._secrets |= wanted
+            self._numbers = {**self._numbers, **numbers}
 
     @property
     def known(self) -> frozenset[str]:
@@ -108,7 +111,7 @@ class Redactor:
         is redacted as well; other numbers stay as they are.
         """
         forms = self._forms()
-        if forms is None or not forms.may_be_in(list(_strings(value))):
+        if forms is None or not forms.may_be_in(list(_strings(value, self._numbers))):
             return value
         return self._redacted(value)
 
@@ -120,7 +123,7 @@ class Redactor:
         if isinstance(value, list | tuple):
             items = self.strings_of(value)
             return [item if isinstance(item, str) else self._redacted(item) for item in items]
-        return REDACTED if _is_number(value) and _digits(value) in self._secrets else value
+        return REDACTED if _is_number(value) and _digits(value) in self._numbers else value
 
     def strings_of(self, items: Sequence[Any]) -> list[Any]:
         strings = iter(self.pieces(item for item in items if isinstance(item, str)))
@@ -134,7 +137,7 @@ class Redactor:
         return forms_of(self._secrets)
 
 
-def _strings(value: Any) -> Iterator[str]:
+def _strings(value: Any, numbers: Mapping[str, str]) -> Iterator[str]:
     left = [value]
     while left:
         item = left.pop()
@@ -146,7 +149,7 @@ def _strings(value: Any) -> Iterator[str]:
         elif isinstance(item, list | tuple):
             left += reversed(item)
         elif _is_number(item):
-            yield _digits(item)
+            yield numbers.get(_digits(item), "")
 
 
 def _is_number(value: object) -> bool:
@@ -154,8 +157,19 @@ def _is_number(value: object) -> bool:
 
 
 def _digits(number: float) -> str:
-    """Return the digits in which a secret may be a number: those of 5 for -5 and 5.0, too."""
+    """Return the digits by which a redactor compares numbers: those of 5 for -5 and 5.0, too."""
     return repr(abs(int(number) if number == int(number) else number))
+
+
+def _digits_in(text: str) -> str:
+    """Return the digits of a secret that is a number, such as `-5`; empty if it is none."""
+    for kind in (int, float):
+        try:
+            number = kind(text)
+        except ValueError:
+            continue
+        return _digits(number) if _is_number(number) else ""
+    return ""
 
 
 def _without(text: str, parts: Iterable[tuple[int, int]]) -> str:

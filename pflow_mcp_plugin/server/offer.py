@@ -197,7 +197,7 @@ def _naming_only_served(tool: ServedTool, hidden: Collection[str]) -> ServedTool
                 key: without(hidden, it) if key == "description" and isinstance(it, str) else cleaned(it)
                 for key, it in schema.items()
             }
-        return schema
+        return [*map(cleaned, schema)] if isinstance(schema, list) else schema
 
     return attrs.evolve(
         tool,

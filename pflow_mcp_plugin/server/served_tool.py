@@ -33,7 +33,7 @@ _MOST_STEPS = 10
 _CALLS = (
     ("registry_list", r"pflow registry list$", "registry_list"),
     ("registry_describe", r"pflow registry describe (\S+)$", r'registry_describe with nodes ["\1"]'),
-    ("registry_describe", r"`pflow mcp info (\S+)`", r'registry_describe with nodes ["\1"]'),
+    ("registry_describe", r"`?pflow mcp info ([\w.-]+)`?", r'registry_describe with nodes ["\1"]'),
     ("registry_search", r"pflow mcp tools (\S+)$", r"registry_search with pattern \1"),
     ("workflow_list", r"pflow workflow list$", "workflow_list"),
     ("workflow_save", r"\(pflow workflow save\)", "(workflow_save)"),

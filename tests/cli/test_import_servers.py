@@ -211,6 +211,16 @@ def test_row_34_secrets_are_kept_with_a_warning_unless_they_are_moved(run, home,
     assert run("--secrets-to-settings", "--json").envelope["data"]["unchanged"] == ["hub"]
 
 
+@pytest.mark.parametrize("client", ["claude-desktop", "cursor"])
+def test_what_a_program_expands_itself_stays_and_is_no_secret(run, tmp_path, configured, client):
+    args = ["mcp-remote", "https://x.example/mcp", "--header", "Authorization:${AUTH_HEADER}"]
+    table = {"command": "npx", "args": args, "env": {"AUTH_HEADER": "Bearer planted-4711"}}
+    path = put(tmp_path, "r.json", {"mcpServers": {"r": table}})
+    moved = run(str(path), "--as", client, "--secrets-to-settings", "--json").envelope["data"]
+    assert [it["field"] for it in moved["servers"][0]["secrets"]] == ["env.AUTH_HEADER"]
+    assert configured()["r"]["args"][-1] == "Authorization:$${AUTH_HEADER}"
+
+
 def test_row_34_a_setting_or_variable_with_another_value_is_not_written_over(run, home, configured, typed):
     put(home, ".cursor/mcp.json", {"mcpServers": {"hub": {"command": "hub", "env": {"TOKEN": "planted-1"}}}})
     typed("settings", "set", "TOKEN", "mine")

@@ -4,6 +4,7 @@ The JSON Schema for editors comes to the same verdict.
 """
 
 import json
+import tomllib
 from datetime import date
 
 import jsonschema
@@ -13,6 +14,8 @@ from hypothesis import strategies as st
 
 from pflow_mcp_plugin.config import auth, server_schema
 from pflow_mcp_plugin.config.field_checks import SCHEMA_FILE
+from pflow_mcp_plugin.config.server_store import ServerStore
+from pflow_mcp_plugin.errors import McpError
 from pflow_mcp_plugin.types import Server, ToolFilter
 
 NPX = {"command": "npx"}
@@ -389,6 +392,17 @@ def test_null_in_a_list_of_an_unknown_field_is_refused_however_deep_and_elsewher
     found = errors({"command": "npx", "later": value})
     assert ["null in a list" in problem.message for problem in found.values()] == [True]
     assert errors({"command": "npx", "later": {"a": {"b": None}}}) == {}
+
+
+def test_a_policy_on_data_flows_in_the_wrong_file_is_not_ignored(tmp_path):
+    text = '[flows]\ndeny = []\n[mcpServers.a]\ncommand = "npx"\n'
+    (problem,) = server_schema.check_document(tomllib.loads(text))
+    assert (problem.severity, problem.path) == ("error", "flows")
+    assert "pflow.toml" in problem.suggestion
+    store = ServerStore(tmp_path / "mcp-servers.toml")
+    store.path.write_text(text)
+    with pytest.raises(McpError, match="has no effect in this file"):
+        store.get("a")
 
 
 def test_the_fingerprint_changes_with_what_decides_the_tools_only():

@@ -277,6 +277,20 @@ def test_an_answer_that_no_server_could_send_is_the_plugins_failure(bench, field
     assert caught.value.ran == "unknown"
 
 
+@pytest.mark.parametrize(("options", "ran"), [({}, "unknown"), ({"tryfirst": True}, "unknown")])
+def test_a_plugin_that_fails_while_it_answers_a_call_may_have_made_it(bench, options, ran):
+    bench.add()
+
+    @hookimpl(**options)
+    def pflow_mcp_call_tool(call):
+        raise PflowError("timed out")
+
+    runtime = hooked(bench, pflow_mcp_call_tool)
+    with pytest.raises(PflowError, match="timed out") as caught:
+        runtime.call(runtime.target("calc", "add_up"), SUM)
+    assert (caught.value.ran, bench.calls) == (ran, [])
+
+
 @pytest.mark.parametrize(("after", "ran"), [(True, "unknown"), (False, "not ran")])
 def test_a_failure_that_a_wrapper_reports_says_whether_the_tool_may_have_been_called(bench, after, ran):
     bench.add()

@@ -34,8 +34,18 @@ def test_a_value_of_references_only_is_shown_and_any_other_masked_without_a_trac
         (["hunter2"], {"hunter2": ["my hunter2", ("hunter2", None)]}, {"***": ["my ***", ["***", None]]}),
         (["12345678", "True", "1.25"], [12345678, 1.25, 1234567, True], ["***", "***", 1234567, True]),
         (["12345678"], [10**5000], [10**5000]),
+        (
+            ["12345678", "-4321", "98765.0", "1e16"],
+            [-12345678, 12345678.0, -4321, 4321, 98765, 10**16],
+            ["***"] * 6,
+        ),
+        (
+            ["12345678", "nan", "1e400", "inf"],
+            [1234567.8, float("inf"), True, 0.5],
+            [1234567.8, float("inf"), True, 0.5],
+        ),
     ],
-    ids=range(6),
+    ids=range(8),
 )
 def test_secrets_are_taken_out_of_texts_keys_and_numbers(secrets, value, shown):
     assert Redactor(secrets).value(value) == shown

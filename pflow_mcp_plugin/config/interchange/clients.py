@@ -255,7 +255,8 @@ def project_of(path: Path, machine: Machine) -> str:
     """Return the folder of the project whose config file of some client this is; empty if it is none."""
     whole = Path(os.path.normpath(machine.folder / path))
     for client in CLIENTS.values():
-        if any(file.path == whole for file in places(client, machine) if not file.is_project):
+        own = (file.path for file in places(client, machine) if not file.is_project)
+        if any(os.path.realpath(each) == os.path.realpath(whole) for each in own):
             return ""
     for file in (file for client in CLIENTS.values() for file in client.files if file.is_project):
         depth = len(Path(file.path).parts)

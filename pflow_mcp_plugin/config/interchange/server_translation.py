@@ -273,7 +273,7 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
     def translated(field: str, text: str) -> str:
         syntax = form.variables.within(field)
         # What a client does not expand, a program may, such as mcp-remote: from the `env` that it gets.
-        stays = {} if syntax.reference or field.startswith("env") else own
+        stays = {} if syntax.reference == BRACED.reference or field.startswith("env") else own
         converted, found = read_references(f"{path}.{field}", text, syntax, {**known, **stays})
         problems.extend(found)
         return converted

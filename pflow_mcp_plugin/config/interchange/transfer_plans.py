@@ -114,7 +114,8 @@ def _in_args(command: str, args: list[str]) -> dict[int, list[_Span]]:
         if not is_word or (start == 0 and index in started):
             continue
         option = text[:start].strip("-=: ") or args[index - 1].strip("-")
-        if len(text) - start >= _SHORTEST and not variable_references.references(text):
+        is_reference = "$${" in text or variable_references.references(text)  # ours, or the program's own
+        if len(text) - start >= _SHORTEST and not is_reference:
             at = start + text[start:].rstrip().rfind(" ") + 1
             spans[index] = [_Span(f"args[{index}]", f"_{option}", at, len(text))]
     return spans

@@ -105,15 +105,17 @@ def run(
     """Run the node type NODE once and show its result, with the type of every path in it.
 
     Give lists and objects as JSON. A parameter that accepts any type takes the value as text; `-` is
-    standard input, and `@FILE` the text of a file. The paths can be used in templates.
+    standard input, `@FILE` the text of a file, and `@@` begins text with `@`. The paths can be used in
+    templates.
     """
     # These load the workflow room, which lists do not need.
     from pflow_mcp_plugin.host.cli.command_line_inputs import parse_inputs, typed_values
     from pflow_mcp_plugin.host.running.run_report import outcome_report, shown_run
     from pflow_mcp_plugin.host.workflow.coercion import typed
 
-    words, runner = typed_values(parse_inputs(params)), host.runner.with_options(taken_options(options))
+    words, runner = parse_inputs(params), host.runner.with_options(taken_options(options))
     entry = host.registry.get(node)
+    words = typed_values(words)  # once it is clear that there is such a node
     with shown_run([entry.node], "brief", host.showing_inside) as (watcher, _):
         fields = entry.interface.fields
         given: dict[str, Any] = {

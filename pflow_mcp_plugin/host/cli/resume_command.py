@@ -159,7 +159,12 @@ def _decisions(options: Mapping[str, Any]) -> Iterator[tuple[str, Decision]]:
         if not equals:
             step = f"Write --assume-done {name}=RESULT, such as {name}=null"
             raise PflowError(f"--assume-done {name} has no result", suggestions=(step,), kind="usage")
-        yield name, Decision(choice="done", result=_value(text))
+        result = _value(text)
+        if result == text and (text == _EXAMPLE or text.lstrip()[:1] in ("{", "[")):
+            message = f"The result of {name} is not JSON: {abbreviated(text, _LONGEST)}"
+            step = "Write it as JSON, such as '{\"id\": 7}'; text with a bracket first needs quotes"
+            raise PflowError(message, suggestions=(step,), kind="usage")
+        yield name, Decision(choice="done", result=result)
     for word in options["answer"]:
         name, equals, text = word.partition("=")
         if not equals:
@@ -173,11 +178,7 @@ def _decisions(options: Mapping[str, Any]) -> Iterator[tuple[str, Decision]]:
 def _value(text: str) -> JSON:
     try:
         return strict_json(text)
-    except (ValueError, RecursionError) as error:  # text need not be in quotes
-        if text == _EXAMPLE or text.lstrip()[:1] in ("{", "["):
-            step = "Write the result as JSON, such as '{\"id\": 7}', or as text"
-            message = f"{abbreviated(text, _LONGEST)} is not the result of a step"
-            raise PflowError(message, suggestions=(step,), kind="usage") from error
+    except (ValueError, RecursionError):  # text need not be in quotes
         return text
 
 

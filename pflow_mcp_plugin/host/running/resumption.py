@@ -184,7 +184,9 @@ class EarlierRun:
         Each step is named by its place or by its node. If a name matches none, that is an error, and nothing
         is decided.
         """
-        found = [(step, it) for name, it in decisions for step in self._named(str(name), it)]
+        made = [(str(name), it) for name, it in decisions]
+        names = {name for name, _ in made}
+        found = [(step, it) for name, it in made for step in self._named(name, it, names - {name})]
         for number, (step, decision) in enumerate(found):
             if any(step is other and decision != it for other, it in found[:number]):
                 raise PflowError(
@@ -210,8 +212,12 @@ class EarlierRun:
             step.state = state
             self._decided.append((step, written))
 
-    def _named(self, name: str, decision: Decision) -> list[RecordedStep]:
-        """Return the steps that a decision is about: the one at a place, or all applicable ones of a node."""
+    def _named(self, name: str, decision: Decision, others: Container[str]) -> list[RecordedStep]:
+        """Return the steps that a decision is about: the one at a place, or all applicable ones of a node.
+
+        Of a loop's node, the first pass has the node's id as its place. If another pass is open, and the
+        `others` that are decided about do not name it, that is meant.
+        """
         if not isinstance(decision, Decision):  # of a Python program
             message = f"What is decided about {name} is a {type(decision).__name__}, not a decision"
             steps = ("Pass done(RESULT), NOT_DONE or answer(VALUE)",)
@@ -222,12 +228,13 @@ class EarlierRun:
         # Only "rerun" repeats a step that was done; but its result may be lost, and can be given.
         free = [step for step in of_place if step.state not in _SETTLED or step.state == decision.choice]
         found = free if wants_open else of_place
-        # Of a loop's node, an earlier pass has the node's id as its place, and the open one may be later.
+        still_open = [step for step in of_node if step.is_open and step.place not in others]
         if wants_open and not any(step.is_open for step in found):
-            found = [step for step in of_node if step.is_open] or found
+            found = still_open or found
         found = found or ([] if wants_open else of_node)
         if decision.choice == "answer":
-            found = [step for step in of_place or of_node if step.state == "asked"]
+            asked = [step for step in of_place if step.state == "asked"]
+            found = asked or [step for step in of_node if step.state == "asked"]
         if found:
             return found
         known = [] if of_place or of_node else [step.place for step in self.steps]  # it is one of them

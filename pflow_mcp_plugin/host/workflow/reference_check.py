@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -43,6 +44,8 @@ from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from pflow_mcp_plugin.host.workflow.expressions.shapes import Reading
+_ALONE = r"[\w.\[\]\"-]+"
+"""A condition that is a single reference, whose value may be null."""
 _SLIP = 0.85
 """From this similarity on, a reference counts as a misspelt declared name where others may exist too."""
 
@@ -274,7 +277,7 @@ class ReferenceCheck:
             message = f'In {cut(place.text)!r}, "{name}" is the name of a value'
             self.findings.warning(place.path, message, f"Write '{name}' for the string")
         names = {str(path[0]) for path in reading.longest_paths}
-        may_be_null = any(map(self.may_lack, names))
+        may_be_null = re.fullmatch(_ALONE, place.text.strip()) and any(map(self.may_lack, names))
         if place.is_condition and is_always_true(reading.result_types) and not may_be_null:
             message = f"The condition {cut(place.text)!r} is a number, so it is always true"
             self.findings.error(place.path, message, f"Compare it, as in {cut(place.text)} > 0")

@@ -123,17 +123,6 @@ def test_a_policy_that_cannot_be_read_is_not_taken_for_none(tmp_path):
             read_policy(folder)
 
 
-@pytest.mark.parametrize("text", ["[flows]\ndeny = []", "flows = {}", "[[flows.deny]]\nfrom = '*'"])
-def test_a_policy_in_the_wrong_file_is_not_ignored(tmp_path, text):
-    (tmp_path / "mcp-servers.toml").write_text(text)
-    with pytest.raises(PflowError, match="has no effect in this file") as caught:
-        read_policy(tmp_path)
-    assert caught.value.kind == "config"
-    (tmp_path / "mcp-servers.toml").write_text('[mcpServers.flows]\ncommand = "x"')
-    (tmp_path / "broken.toml").write_text("[flows")
-    assert read_policy(tmp_path) is None
-
-
 def test_a_word_is_a_glob_over_node_types_or_an_effect():
     assert matches("mcp-*", ["mcp-a-b"], ())
     assert not matches("mcp", ["mcp-a-b"], ())

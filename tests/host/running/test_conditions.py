@@ -148,12 +148,13 @@ def test_a_condition_that_is_a_number_is_fine_where_it_may_be_null(bench):
     ("when", "problem"),
     [
         ("n", "The condition 'n' is a number, so it is always true"),
+        ("abs(m)", "The condition 'abs(m)' is a number, so it is always true"),
         ("item > 1", "item is not the name of a value"),
     ],
 )
 def test_a_condition_is_checked_before_a_run(bench, when, problem):
     node = echo("a", "${n} ${item}", batch={"items": [1]}, when=when)
-    given = flow(node, inputs={"n": {"type": "int"}})
+    given = flow(node, inputs={"n": {"type": "int"}, "m": {"type": "int", "required": False}})
     [found] = [it for it in bench.host.runner.validate(given) if it.severity == "error"]
     assert found.path == "$.nodes[0].when"
     assert problem in found.message

@@ -347,8 +347,8 @@ def test_a_run_that_nobody_wants_to_go_on_with_is_abandoned_by_its_id(bench, sen
     ("words", "says"),
     [
         (["--assume-done", "s-b"], "has no result"),
-        (["--assume-done", "s-b={'a': 1}"], "is not the result of a step"),
-        (["--assume-done", "s-b=RESULT"], "is not the result of a step"),
+        (["--assume-done", "s-b={'a': 1}"], "The result of s-b is not JSON"),
+        (["--assume-done", "s-b=RESULT"], "The result of s-b is not JSON"),
         (["--assume-not-done", "s-x"], "s-x is no step of the run"),
         (["--skip", "s-a"], "s-a has no open step"),
         (["20260101-000000-00000000"], "There is no run 20260101-000000-00000000"),
@@ -376,8 +376,22 @@ def test_the_id_of_a_loops_node_means_its_open_pass_not_an_earlier_one_that_fail
     )
     failed = bench.run(loop)
     assert [it["step"] for it in failed.error.details["undecided"]] == ["s-b#2"]
+    with pytest.raises(PflowError, match="There are two decisions about s-b#2"):
+        resumed(failed.run_id, *words, "--skip", "s-b#2", "--assume-not-done", "s-b#2")
     report = resumed(failed.run_id, *words)
     assert (report.error, sent) == (None, ["w", *done])
+
+
+def test_with_a_decision_about_a_later_pass_the_id_of_a_loops_node_means_the_first(bench, sent, resumed):
+    bench.failing = {"b": [KeyboardInterrupt(), NO]}
+    node = step("s-b", "t-send", {"value": "b"})
+    pause = step("s-w", "t-look", {"value": "w"})
+    bench.run(flow(node, pause, edges=[edge("s-b", "s-w", "error"), edge("s-w", "s-b")]))
+    shown = resumed("--skip", "s-b", "--assume-done", "s-b#2={}", "--dry-run").data
+    assert {it["step"]: it["state"] for it in shown["steps"] if it["step"] != "s-w"} == {
+        "s-b": "skipped",
+        "s-b#2": "done",
+    }
 
 
 def test_a_list_opens_no_record_that_it_knows(bench, sent, resumed):
