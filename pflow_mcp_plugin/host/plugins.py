@@ -341,10 +341,7 @@ class Plugins:
         for name in sorted(names):
             from pflow_mcp_plugin.terminal.similar_names import did_you_mean
 
-            own = any(plugin.name == name for plugin in self.all)
-            message = f"{DISABLE_VARIABLE} names {name}, which " + (
-                "is pflow's own" if own else "is no plugin"
-            )
+            message = f"{DISABLE_VARIABLE} names {name}, which is no installed plugin"
             step = did_you_mean(name, [it.name for it in self.all if not it.own], "See: pflow plugins")
             self.report(advice("", message, step))
 

@@ -129,6 +129,11 @@ def parse_path(text: str) -> tuple[str | int, ...] | None:
     return tuple(path)
 
 
+def mapped_source(name: str) -> TemplateReference:
+    """Return the source in a mapping of outputs as the reference that it would be in a template."""
+    return TemplateReference(name, parse_path(name) or (name,))
+
+
 def foreign_templates(text: str) -> Iterator[tuple[str, str, str]]:
     """Yield what looks like another program's template: as written, its first name, and as `${...}`."""
     for match in _FOREIGN.finditer(text):

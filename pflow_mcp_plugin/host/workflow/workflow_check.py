@@ -41,6 +41,7 @@ from pflow_mcp_plugin.host.workflow.templates import (
     has_template,
     in_code,
     lone,
+    mapped_source,
     named,
     parse,
     parse_path,
@@ -69,11 +70,6 @@ from pflow_mcp_plugin.host.workflow.workflow_reads import (
     values_of,
 )
 from pflow_mcp_plugin.terminal.similar_names import did_you_mean, first_meant
-
-
-def mapped_source(name: str) -> TemplateReference:
-    """For the check of a workflow, which treats both alike: make a mapping's source a template reference."""
-    return TemplateReference(name, parse_path(name) or (name,))
 
 
 class NodeTypes(Protocol):
@@ -121,13 +117,11 @@ def opened(entry: Entry) -> Entry:
 
 
 def fetching(entry: Entry, node: NodeSpec) -> Entry:
-    """For the check of a workflow: return an `http`'s entry as one that is safe to repeat if it only fetches.
-
-    Its result is kept for later runs only without `auth`, which may name another account by then.
-    """
+    """For the check of a workflow: return an `http`'s entry as one that is safe to repeat if it only fetches."""
     if entry.source != OWN or not only_fetches(node.params):
         return entry
     effects = tuple(effect for effect in entry.effects if effect != "destructive")
+    # Its result is not kept for later runs if there is `auth`, which may name another account by then.
     return attrs.evolve(entry, purity="flow_safe", cacheable="auth" not in node.params, effects=effects)
 
 

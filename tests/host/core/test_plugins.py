@@ -81,7 +81,7 @@ def test_a_disabled_plugin_is_not_imported(install, open_with, monkeypatch):
     with open_with(scan=True) as opened:
         assert status(opened, "off").status == "disabled"
         assert "off" not in opened.messages
-        assert "PFLOW_DISABLE_PLUGINS names other, which is no plugin" in opened.messages
+        assert "PFLOW_DISABLE_PLUGINS names other, which is no installed plugin" in opened.messages
 
 
 @hookimpl
