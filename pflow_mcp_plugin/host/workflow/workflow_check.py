@@ -117,7 +117,7 @@ def opened(entry: Entry) -> Entry:
 
 
 def fetching(entry: Entry, node: NodeSpec) -> Entry:
-    """For the check of a workflow: return an `http`'s entry as one that is safe to repeat if it only fetches."""
+    """For the check of a workflow: return an `http`'s entry as safe to repeat if it only fetches."""
     if entry.source != OWN or not only_fetches(node.params):
         return entry
     effects = tuple(effect for effect in entry.effects if effect != "destructive")
