@@ -392,8 +392,9 @@ def _resource_handlers(served: _Handlers, resources: Resources) -> dict[str, Any
         found = await served.in_thread(context, lambda request: resources.read(request, uri), uri=uri)
         contents = served.redacted(list(found), _RESOURCES)
         for each in contents:
-            if not isinstance(each["text"], str):  # redacted as a value, it stays valid JSON
-                each["text"] = json.dumps(each["text"], ensure_ascii=False, indent=2)
+            text = each.get("text", "")  # another one has a `blob`
+            if not isinstance(text, str):  # redacted as a value, it stays valid JSON
+                each["text"] = json.dumps(text, ensure_ascii=False, indent=2)
         return complete(contents=contents)
 
     return {

@@ -107,6 +107,16 @@ def test_only_traces_of_the_caller_are_listed_and_read(read, host):
     assert caught.value.kind == "not_found"
 
 
+def test_a_resource_may_be_bytes(served):
+    class Picture(PflowResources):
+        def read(self, request, uri):
+            return [{"uri": uri, "mimeType": "image/png", "blob": "AAAA"}]
+
+    served.options["resources"] = Picture()
+    found = served.talk(lambda client: client.read_resource("pflow://guide"))
+    assert found.contents[0].blob == "AAAA"
+
+
 def test_the_latest_ten_traces_are_listed_and_no_other_file(host):
     ran = [run(host) for _ in range(12)]
     latest = host.traces.find(ran[-1])
