@@ -115,10 +115,9 @@ def _advised(error: PflowError, request: ServedRequest) -> PflowError:
             then = (given,) if request.allow_decisions else (*error.suggestions, _ALLOWING)
             error.suggestions = ("Show the question and what comes next to the user", *then)
         elif unmatched := error.details.get("unmatched"):
-            again, forget, *_ = ("Pass the parameters that the run had", *error.suggestions)
             given = f"If it is another step, {begin} {json.dumps({unmatched[0]['step']: 'forget'})}"
-            then = (given,) if request.allow_decisions else (forget, _ALLOWING)
-            error.suggestions = (again, *then)
+            then = (given,) if request.allow_decisions else (error.suggestions[0], _ALLOWING)
+            error.suggestions = ("Pass the parameters that the run had", *then)
         return error
     step = left[0]["step"]
     if request.allow_decisions:
@@ -383,7 +382,7 @@ def read_trace(request: ServedRequest, arguments: Mapping[str, Any]) -> JSONObje
     trace: dict[str, Any] = dict(traces.read(path))
     if trace.get("error"):
         written = trace["error"]
-        told = PflowError("", details=written["details"], suggestions=written["suggestions"])
+        told = PflowError("", details=written.get("details") or {}, suggestions=written["suggestions"])
         told.details.setdefault("run_id", trace["run_id"])
         told = request.told(_advised(told, request))
         trace["error"] = {**written, "suggestions": list(told.suggestions)}

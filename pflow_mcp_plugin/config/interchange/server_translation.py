@@ -266,9 +266,7 @@ def read_server(path: str, given: Any, form: ServerFormat, known: Mapping[str, s
             del table[key]
     problems: list[Problem] = []
 
-    own = (
-        {name: f"$${{{name}}}" for name in table.get("env", {})} if isinstance(table.get("env"), dict) else {}
-    )
+    own = {name: f"$${{{name}}}" for name in server_schema.mapping(table.get("env"))}
 
     def translated(field: str, text: str) -> str:
         syntax = form.variables.within(field)
